@@ -24,7 +24,7 @@ from atlas.audit.record import Event, record
 from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import Precondition, require_match
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.sweep import sweep
 from atlas.engine.tenants.tenants import HOLD, find_tenant
@@ -183,7 +183,7 @@ async def _step(conn: Connection, tenant_id: UUID, actor: Actor, batch: int) -> 
         return None if gone else RemovalStep("waited", "step of another removal", 1)
     ids = [row["id"] for row in await fetch(conn, ACTIVE_JOBS, tenant_id=tenant_id, limit=batch)]
     if ids and not held["is_moved"]:
-        await cancel_many(conn, ids, actor=actor, tenant_id=tenant_id)
+        await change_many(conn, "cancel", ids, actor=actor, tenant_id=tenant_id)
         return RemovalStep("canceled", "jobs", len(ids))
     who = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
     row = await fetch_row(conn, REMOVE_ROWS, tenant_id=tenant_id, limit=batch, **who)

@@ -19,8 +19,8 @@ from atlas.api.limits.concurrency import ConcurrencyLimit
 from atlas.client import AtlasClient, Hello
 from atlas.engine.access.sessions import open_session
 from atlas.engine.access.tokens import authenticate, revoke_token
-from atlas.engine.jobs.actions.cancel import cancel, cancel_many
-from atlas.engine.jobs.actions.delete import delete_many, discard_many
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
 from atlas.engine.jobs.new_jobs.new_job import NewJob
@@ -125,15 +125,15 @@ async def test_what_is_delayed_waits_and_what_is_stopped_discarded_or_deleted_is
         [created] = await seen.until(lambda event: event["event"] == "job.created")
         running = (await enqueue(conn, NewJob("x", {}, tenant), actor=DANA)).id
         await conn.execute("update atlas.jobs set status = 'running', claimed_by = 'w' where id = $1", running)
-        await cancel_many(conn, [running], actor=DANA, tenant_id=None)
+        await change_many(conn, "cancel", [running], actor=DANA, tenant_id=None)
         *_, asked = await seen.until(lambda event: event["event"] == "job.cancel_requested")
         dead = (await enqueue(conn, NewJob("x", {}, tenant), actor=DANA)).id
         await conn.execute(
             "update atlas.jobs set status = 'failed', finished_at = now(), dead_lettered_at = now() where id = $1", dead
         )
-        await discard_many(conn, [dead], actor=DANA, tenant_id=None)
+        await change_many(conn, "discard", [dead], actor=DANA, tenant_id=None)
         *_, discarded = await seen.until(lambda event: event["event"] == "job.discarded")
-        await delete_many(conn, [later.id], actor=DANA, tenant_id=None)
+        await change_many(conn, "delete", [later.id], actor=DANA, tenant_id=None)
         *_, deleted = await seen.until(lambda event: event["event"] == "job.deleted")
 
     assert (created["status"], created["tenant_id"], created["correlation_id"]) == ("waiting", str(tenant), "order-1")

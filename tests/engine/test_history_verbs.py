@@ -7,8 +7,8 @@ import pytest
 from atlas.audit.verification.crosscheck import cross_check
 from atlas.cli.doctor.history import check_history
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.actions.cancel import cancel, cancel_many
-from atlas.engine.jobs.actions.delete import discard_many
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.groups import settle_groups
@@ -43,12 +43,12 @@ async def test_a_finished_job_can_be_neither_canceled_nor_discarded_wherever_it_
         with pytest.raises(Conflict, match="has ended already"):
             await cancel(conn, job_id, actor=DANA)
     chosen = [*hot, *filed]
-    ended = await cancel_many(conn, [*chosen, queued], actor=DANA, tenant_id=mine)
+    ended = await change_many(conn, "cancel", [*chosen, queued], actor=DANA, tenant_id=mine)
     assert ended == {**dict.fromkeys(chosen, "ended"), queued: "canceled"}
-    discarded = await discard_many(conn, chosen, actor=DANA, tenant_id=mine)
+    discarded = await change_many(conn, "discard", chosen, actor=DANA, tenant_id=mine)
     assert discarded == dict(zip(chosen, ["succeeded", "failed"] * 2, strict=True))
-    for verb in (cancel_many, discard_many):
-        assert await verb(conn, chosen, actor=DANA, tenant_id=other) == {}
+    for action in ("cancel", "discard"):
+        assert await change_many(conn, action, chosen, actor=DANA, tenant_id=other) == {}
     assert {id for id, place in (await places(conn)).items() if place != "jobs"} == set(filed)
     assert await cross_check(conn) == []
 

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.enqueue import enqueue_many
 from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.secrets.key import load_key, use_secret_key
@@ -68,7 +68,7 @@ async def receive(url: str, folder: Path) -> AsyncIterator[None]:
             await add_webhook(conn, tenant_id, receiver.url, ("job.canceled",), actor=DANA)
         jobs = [NewJob("a.work", {"n": n}, tenant_id, allow_unknown=True) for n in range(COUNT)]
         await enqueue_many(conn, jobs, actor=DANA)
-        await cancel_many(conn, [job.id for job in jobs], actor=DANA, tenant_id=None)
+        await change_many(conn, "cancel", [job.id for job in jobs], actor=DANA, tenant_id=None)
         while await deliver_events(conn):
             pass
         await conn.close()

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.actions import bulk_actions
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
@@ -74,7 +74,7 @@ async def give_lost(conn: Any) -> None:
 async def give_ended_group(conn: Any) -> None:
     members = [NewJob("report.build", {"n": n}, allow_unknown=True) for n in range(COUNT)]
     await enqueue_group(conn, members, then=NewJob("report.sum", {}, allow_unknown=True), actor=DANA)
-    await cancel_many(conn, [member.id for member in members], actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", [member.id for member in members], actor=DANA, tenant_id=None)
 
 
 async def give_bulk_action(conn: Any) -> None:

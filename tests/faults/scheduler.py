@@ -3,7 +3,7 @@
 from typing import Any
 
 from atlas.engine.enqueue import enqueue_group
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
 from atlas.engine.webhooks.store import add_webhook
@@ -35,7 +35,7 @@ async def give_loops(conn: Any) -> None:
     await add_webhook(conn, SYSTEM_TENANT, "https://shop.example/atlas", ("job.canceled",), actor=DANA)
     members = [NewJob("report.build", {"n": n}, allow_unknown=True) for n in range(COUNT)]
     await enqueue_group(conn, members, then=NewJob("report.sum", {}, allow_unknown=True), actor=DANA)
-    await cancel_many(conn, [member.id for member in members], actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", [member.id for member in members], actor=DANA, tenant_id=None)
 
 
 SCHEDULER = Program(

@@ -70,10 +70,6 @@ class WireProxy(FaultyProxy):
         self._sessions: dict[Line, Session] = {}
         self._delay = delay
 
-    def pass_everything(self) -> None:
-        """Strike no more."""
-        self._waiting.clear()
-
     async def _pump(
         self, line: Line, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool
     ) -> None:

@@ -11,7 +11,7 @@ from atlas.engine.effects.adapters import ProviderEntry, register_adapter
 from atlas.engine.effects.outcomes import Answer, NotDone
 from atlas.engine.enqueue import enqueue_group
 from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.finish import finish
@@ -57,7 +57,7 @@ async def give_group(conn: Any) -> list[UUID]:
 
 
 async def give_canceled_group(conn: Any) -> None:
-    await cancel_many(conn, await give_group(conn), actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", await give_group(conn), actor=DANA, tenant_id=None)
 
 
 async def give_worker(conn: Any) -> None:

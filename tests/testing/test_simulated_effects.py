@@ -11,7 +11,7 @@ import pytest
 from atlas import Done, JobContext, NotDone, OpenEffect, job, workflow
 from atlas.engine.effects.ledger import EffectLedger
 from atlas.engine.effects.settle import settle_effect
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.handlers import types
 from atlas.engine.jobs.lease import reap
@@ -80,7 +80,7 @@ class StoredJob:
                     return False
                 return True
             case "cancel":
-                await cancel_many(self._conn, [self._id], actor=DANA, tenant_id=None)
+                await change_many(self._conn, "cancel", [self._id], actor=DANA, tenant_id=None)
         return None
 
     async def state(self) -> Any:

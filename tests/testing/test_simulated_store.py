@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from atlas.engine.effects.settle import settle_effect
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.backoff import POLICIES, policy_of
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import finish
@@ -169,7 +169,7 @@ class Stored(Side):
             case "cancel" if self.roots[sequence]:
                 root = self.roots[sequence][given % len(self.roots[sequence])]
                 async with self._kit.pool.acquire() as conn:
-                    await cancel_many(conn, [root], actor=DANA, tenant_id=None)
+                    await change_many(conn, "cancel", [root], actor=DANA, tenant_id=None)
 
     async def run_due(self) -> None:
         await self._kit.run_due_jobs()

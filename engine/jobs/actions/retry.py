@@ -1,24 +1,17 @@
 """Retry by an operator: the only way to reopen a job that has ended."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 from uuid import UUID
 
 from atlas.actors import Actor
 from atlas.db.pool import Connection
-from atlas.db.statements import statement
 from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.policy.judge import Verdict
 from atlas.engine.policy.retries import refused_retries
 from atlas.errors import Conflict, NotFound
 
-RETRY = statement("engine/jobs/actions/sql/retry.sql")
-
-# `blocked` and `review`: a run that policy forbids, or lets start only with an approval.
-RetryVerdict = Literal[
-    "retried", "conflict", "stopping", "compensated", "gone", "blocked", "review", "queued", "running", "succeeded"
-]
-_EFFECTS: Mapping[str, RetryVerdict] = {"block": "blocked", "review": "review"}
+# What policy decides about a run: it forbids it, or lets it start only with an approval.
+_VERDICTS = {"block": "blocked", "review": "review"}
 
 
 async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: UUID | None = None) -> None:
@@ -29,7 +22,7 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
     refused = await refused_retries(conn, [job_id], tenant_id=tenant_id)
     if job_id in refused:
         raise _refusal(job_id, refused[job_id])
-    verdicts = await change_many(conn, RETRY, [job_id], actor=actor, tenant_id=tenant_id)
+    verdicts = await change_many(conn, "retry", [job_id], actor=actor, tenant_id=tenant_id)
     match verdicts.get(job_id):
         case None:
             raise NotFound("job", job_id)
@@ -58,25 +51,10 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
             raise Conflict(f"Job {job_id} is {status}.", remedy="Only failed and canceled jobs can be retried.")
 
 
-async def retry_many(
-    conn: Connection, job_ids: Sequence[UUID], *, actor: Actor, tenant_id: UUID | None
-) -> dict[UUID, RetryVerdict]:
-    """Retry many jobs of one tenant, or of all (None), and return for each job found what became of it.
-
-    One that is refused does not stop the others.
-    """
-    refused = await refused_by_policy(conn, job_ids, tenant_id)
-    allowed = [job_id for job_id in job_ids if job_id not in refused]
-    verdicts = await change_many(conn, RETRY, allowed, actor=actor, tenant_id=tenant_id)
-    return verdicts | refused
-
-
-async def refused_by_policy(
-    conn: Connection, job_ids: Sequence[UUID], tenant_id: UUID | None
-) -> dict[UUID, RetryVerdict]:
+async def refused_by_policy(conn: Connection, job_ids: Sequence[UUID], tenant_id: UUID | None) -> dict[UUID, str]:
     """The runs among these jobs that policy does not let start again, and its verdict."""
     refused = await refused_retries(conn, job_ids, tenant_id=tenant_id)
-    return {job_id: _EFFECTS[verdict.effect] for job_id, verdict in refused.items()}
+    return {job_id: _VERDICTS[verdict.effect] for job_id, verdict in refused.items()}
 
 
 def _refusal(run_id: UUID, verdict: Verdict) -> Conflict:

@@ -17,7 +17,7 @@ from atlas.db.retried_commit import DatabaseBusy, RetriedCommit
 from atlas.db.statements import fetch, fetch_row, statement
 from atlas.engine.admission import Admission, admitted, load_admission
 from atlas.engine.effects.ledger import EffectLedger, Ledger
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.new_jobs.new_job import NewJob
 from atlas.engine.jobs.start_right import StartRight, boot_seconds
 from atlas.engine.workflows.approvals import expire_approvals
@@ -187,7 +187,7 @@ async def _load(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[Re
 
 
 async def _cancel(conn: Connection, job_ids: Sequence[UUID], _is_repeated: bool) -> list[bool]:
-    verdicts = await cancel_many(conn, job_ids, actor=ENGINE, tenant_id=None)
+    verdicts = await change_many(conn, "cancel", job_ids, actor=ENGINE, tenant_id=None)
     return [verdicts.get(job_id) in ("canceled", "requested") for job_id in job_ids]
 
 

@@ -5,9 +5,10 @@ from uuid import uuid4
 
 import pytest
 
-from atlas.engine.jobs.actions.cancel import cancel, cancel_many
-from atlas.engine.jobs.actions.delete import delete, delete_many, discard_many
-from atlas.engine.jobs.actions.retry import retry_many, retry_now
+from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.actions.change_many import change_many
+from atlas.engine.jobs.actions.delete import delete
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
@@ -57,7 +58,7 @@ async def test_another_tenants_job_is_not_there(conn):
 
 async def test_many_are_canceled_in_one_call(conn):
     made = await enqueue_many(conn, [NewJob("t", {}) for _ in range(50)], actor=DANA)
-    verdicts = await cancel_many(conn, [one.id for one in made], actor=DANA, tenant_id=None)
+    verdicts = await change_many(conn, "cancel", [one.id for one in made], actor=DANA, tenant_id=None)
     assert set(verdicts.values()) == {"canceled"}
 
 
@@ -94,7 +95,10 @@ async def test_a_retry_whose_key_is_taken_is_a_conflict_and_spares_the_others(co
 
     with pytest.raises(Conflict, match="dedupe key"):
         await retry_now(conn, blocked, actor=DANA)
-    assert await retry_many(conn, [blocked, free], actor=DANA, tenant_id=None) == {blocked: "conflict", free: "retried"}
+    assert await change_many(conn, "retry", [blocked, free], actor=DANA, tenant_id=None) == {
+        blocked: "conflict",
+        free: "retried",
+    }
     assert await actions(conn, blocked) == ["JOB_CREATED", "JOB_EXHAUSTED_RETRIES"]
 
 
@@ -112,7 +116,6 @@ async def test_a_running_job_is_not_deleted(conn):
         await delete(conn, job.id, actor=DANA)
 
 
-@pytest.mark.parametrize("verb", [cancel_many, retry_many, delete_many, discard_many])
-def test_a_verb_for_many_jobs_has_no_default_for_the_tenant(verb):
-    tenant = signature(verb).parameters["tenant_id"]
+def test_a_change_of_many_jobs_has_no_default_for_the_tenant():
+    tenant = signature(change_many).parameters["tenant_id"]
     assert (tenant.kind, tenant.default) == (Parameter.KEYWORD_ONLY, Parameter.empty)

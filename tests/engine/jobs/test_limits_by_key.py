@@ -10,9 +10,7 @@ import orjson
 import pytest
 
 from atlas.engine.admission import admit
-from atlas.engine.jobs.actions.cancel import cancel_many
-from atlas.engine.jobs.actions.delete import delete_many
-from atlas.engine.jobs.actions.retry import retry_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ClaimedJob, claim
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
@@ -96,8 +94,9 @@ async def test_whatever_ends_a_job_frees_its_slot(conn, end):
         # Released by a claim of another's, and not started.
         await claim(conn, await given_worker(conn, "other", "another"), limit=1)
         assert (await load(conn, first))["has_slot"]
-        verb = cancel_many if end.startswith("canceled") else delete_many
-        await verb(conn, [first], actor=DANA, tenant_id=None)
+        await change_many(
+            conn, "cancel" if end.startswith("canceled") else "delete", [first], actor=DANA, tenant_id=None
+        )
         assert await ids(conn, worker) == [second]
         return
     [job] = await claim(conn, worker, limit=50)
@@ -105,7 +104,7 @@ async def test_whatever_ends_a_job_frees_its_slot(conn, end):
         turn = await finish_and_claim(conn, worker, [decide(job, worker.id, PermanentError("no"), ATLAS)], slots=50)
         assert [one.id for one in turn.claimed] == [second]
         return
-    await cancel_many(conn, [first], actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", [first], actor=DANA, tenant_id=None)
     await lose_lease(conn, worker)
     await reap(conn)
     assert (await load(conn, first))["status"] == "canceled"
@@ -134,7 +133,7 @@ async def test_a_retried_dead_letter_waits_for_a_slot_anew(conn):
     [running] = (await finish_and_claim(conn, worker, [decide(job, worker.id, ValueError(), ATLAS)], slots=50)).claimed
     assert running.id == second
 
-    await retry_many(conn, [first], actor=DANA, tenant_id=None)
+    await change_many(conn, "retry", [first], actor=DANA, tenant_id=None)
     assert await ids(conn, worker) == []
     assert await finish_one(conn, worker, running) == [first]
 
@@ -170,7 +169,7 @@ async def test_a_held_job_that_is_canceled_was_never_due_later(conn):
     await given_limit(conn)
     first, second = await given_keyed(conn, "a", "a")
     assert await ids(conn, await given_worker(conn, "keyed")) == [first]
-    await cancel_many(conn, [second], actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", [second], actor=DANA, tenant_id=None)
     assert ((await load(conn, second))["status"], (await load(conn, second))["due_at"]) == ("canceled", None)
 
 

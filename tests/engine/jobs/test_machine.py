@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from atlas.db.pool import connect
-from atlas.engine.jobs.actions.cancel import cancel_many
-from atlas.engine.jobs.actions.retry import retry_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.finish import finish
@@ -113,7 +112,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancels(self, data):
         key = data.draw(st.sampled_from(sorted(self.jobs)))
-        verdict = self.do(cancel_many(self.conn, [key], actor=DANA, tenant_id=None))[key]
+        verdict = self.do(change_many(self.conn, "cancel", [key], actor=DANA, tenant_id=None))[key]
         one = self.jobs[key]
         if one.status == "queued":
             assert verdict == "canceled"
@@ -128,7 +127,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def retries_by_hand(self, data):
         key = data.draw(st.sampled_from(sorted(self.jobs)))
-        verdict = self.do(retry_many(self.conn, [key], actor=DANA, tenant_id=None))[key]
+        verdict = self.do(change_many(self.conn, "retry", [key], actor=DANA, tenant_id=None))[key]
         one = self.jobs[key]
         if one.status in ("failed", "canceled"):
             assert verdict == "retried"

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from atlas.engine.jobs.actions.retry import retry_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import Claimant, ReadyPlace, TurnResult, claim_for_slots, find_places
 from atlas.engine.jobs.enqueue import enqueue_many
@@ -137,7 +137,7 @@ async def test_a_claim_finds_what_returns_with_an_older_place_than_its_own(conn)
         for job in turn.claimed
     ]
     await finish(conn, worker, ends)
-    await retry_many(conn, [failed], actor=DANA, tenant_id=None)
+    await change_many(conn, "retry", [failed], actor=DANA, tenant_id=None)
     now = turn.due_until
     turn = await claim_from(conn, worker, [ReadyPlace("mine", SYSTEM_TENANT, 0, now + 60)], due_since=now)
     assert {job.id for job in turn.claimed} == {throttled, failed}

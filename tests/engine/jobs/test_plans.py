@@ -5,7 +5,7 @@ import re
 import orjson
 import pytest
 
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.attempts.progress import report_progress
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim, solo_waits
@@ -67,7 +67,7 @@ async def test_no_hot_verb_scans_the_table(conn, owner, analyzed):
     await record_undone(conn, worker.id, [(job.id, job.attempt + 1) for job in jobs])
     await finish_and_claim(conn, worker, [success(worker, job) for job in jobs[:100]], slots=50)
     await finish(conn, worker, [decide(job, worker.id, ValueError(), ATLAS) for job in jobs[100:150]])
-    await cancel_many(conn, [job.id for job in jobs[150:180]], actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", [job.id for job in jobs[150:180]], actor=DANA, tenant_id=None)
     await reap(conn)
     await promote(conn)
 

@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.actions.delete import delete
-from atlas.engine.jobs.actions.retry import retry_many
 from atlas.engine.jobs.backoff import ATLAS
 from atlas.engine.jobs.claim import claim
 from atlas.engine.jobs.enqueue import enqueue_many
@@ -50,7 +49,7 @@ async def do(verb: str, conn, worker, job) -> None:
         case "confirm cancel":
             await finish(conn, worker, [decide(job, worker.id, JobCanceled("x"), ATLAS)])
         case "cancel":
-            await cancel_many(conn, [job.id], actor=DANA, tenant_id=None)
+            await change_many(conn, "cancel", [job.id], actor=DANA, tenant_id=None)
         case "reap":
             await reap(conn)
         case "heartbeat":
@@ -117,7 +116,7 @@ STORM_STEPS = 600 if PROOF else 120
 async def given_canceled(conn, key: str):
     """A job that ended and gave its key back."""
     job_id = await given_job(conn, dedupe_key=key)
-    await cancel_many(conn, [job_id], actor=DANA, tenant_id=None)
+    await change_many(conn, "cancel", [job_id], actor=DANA, tenant_id=None)
     return job_id
 
 
@@ -151,7 +150,7 @@ async def test_bulk_retries_of_the_same_keys_in_another_order_are_all_answered(c
     a, b, other_b, other_a = [await given_canceled(conn, key) for key in ("a", "b", "b", "a")]
 
     def of(*ids):
-        return lambda conn: retry_many(conn, ids, actor=DANA, tenant_id=None)
+        return lambda conn: change_many(conn, "retry", ids, actor=DANA, tenant_id=None)
 
     result = await in_a_deadlock(conn, owner, of(other_b, other_a), of(b), first=of(a))
     assert result == {other_b: "conflict", other_a: "conflict"}
@@ -196,9 +195,9 @@ async def test_a_storm_of_verbs_makes_no_illegal_move_and_loses_nothing(pool, ow
                     ]
                     await finish(conn, worker, [dice.choice(kinds)(job) for job in part])
                 elif roll < 0.86:
-                    await cancel_many(conn, dice.sample(ids, 5), actor=DANA, tenant_id=None)
+                    await change_many(conn, "cancel", dice.sample(ids, 5), actor=DANA, tenant_id=None)
                 elif roll < 0.93:
-                    await retry_many(conn, dice.sample(ids, 10), actor=DANA, tenant_id=None)
+                    await change_many(conn, "retry", dice.sample(ids, 10), actor=DANA, tenant_id=None)
                 elif roll < 0.97:
                     await conn.execute(
                         "update atlas.jobs set next_retry_at = clock_timestamp() where status = 'queued' and next_retry_at is not null and id = $1",

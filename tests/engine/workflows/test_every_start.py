@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from atlas.engine.enqueue_again import read_again
-from atlas.engine.jobs.actions.retry import retry_many, retry_now
+from atlas.engine.jobs.actions.bulk_actions import begin_bulk_action
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError
 from atlas.engine.policy.rules import add_rule, remove_rule
@@ -126,9 +127,9 @@ class Starts:
                 case "retry of a job":
                     await retry_now(conn, self.failed, actor=REQUESTER)
                 case "retry of many":
-                    verdicts = await retry_many(conn, [self.failed], actor=REQUESTER, tenant_id=None)
-                    if verdicts[self.failed] != "retried":
-                        raise Conflict(verdicts[self.failed])
+                    done = await begin_bulk_action(conn, "retry", actor=REQUESTER, ids=[self.failed])
+                    if done.verdicts != {"retried": 1}:
+                        raise Conflict(str(done.verdicts))
         await self.go_on()
 
     async def go_on(self):
@@ -267,8 +268,8 @@ async def test_runs_of_an_earlier_day_that_are_retried_together_are_counted_one_
     await kit.pool.execute("update atlas.intents set queued_at = queued_at - interval '2 days'")
     await rule(kit, effect="block", runs_per_day=2)
     async with kit.pool.acquire() as conn:
-        verdicts = await retry_many(conn, failed, actor=REQUESTER, tenant_id=None)
-    assert sorted(verdicts.values()) == ["blocked", "retried", "retried"]
+        done = await begin_bulk_action(conn, "retry", actor=REQUESTER, ids=failed)
+    assert done.verdicts == {"blocked": 1, "retried": 2}
 
 
 async def test_children_count_towards_the_runs_of_a_day(kit, starts):

@@ -8,8 +8,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from atlas.engine.jobs.actions.bulk_previews import preview_bulk_action
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.actions.delete import delete
-from atlas.engine.jobs.actions.retry import retry_many, retry_now
+from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.jobs.lists.find import get_job
 from atlas.engine.jobs.lists.job_list import JobFilter
@@ -98,7 +99,7 @@ async def test_what_was_undone_is_not_retried(kit):
     for retry in (retry_run, retry_now):
         with pytest.raises(Conflict, match="has undone what it did"):
             await verb(kit, retry, run.id)
-    assert await verb(kit, retry_many, [run.id], tenant_id=None) == {run.id: "compensated"}
+    assert await verb(kit, change_many, "retry", [run.id], tenant_id=None) == {run.id: "compensated"}
     preview = await verb(kit, preview_bulk_action, "retry", JobFilter(job_type="ENGINE_RUN"))
     assert (preview.count, preview.left_out) == (0, {"compensated": 1})
     by_id = await verb(kit, preview_bulk_action, "retry", [run.id])

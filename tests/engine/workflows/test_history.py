@@ -10,7 +10,7 @@ from atlas.audit.record import Event, record
 from atlas.audit.sealing.seal import seal
 from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.prisma import prisma_on
-from atlas.engine.jobs.actions.delete import discard_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.run_actions import fork_run
@@ -68,6 +68,6 @@ async def test_a_dead_letter_moves_once_it_is_discarded(conn, pool):
     letter = await given_failure(conn, ValueError("no"))
     await age(conn, days=0)
     assert await file_all(pool) == 0
-    await discard_many(conn, [letter], actor=APPROVER, tenant_id=None)
+    await change_many(conn, "discard", [letter], actor=APPROVER, tenant_id=None)
     await age(conn, days=0)
     assert await file_all(pool) == 1

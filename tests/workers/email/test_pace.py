@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.settings import Settings
@@ -127,7 +127,7 @@ async def test_the_send_slots_of_canceled_mails_go_to_those_that_come_after(post
     assert len(waiting) > 50
     before = await times(post)
     async with post.pool.acquire() as conn:
-        await cancel_many(conn, waiting, actor=DANA, tenant_id=None)
+        await change_many(conn, "cancel", waiting, actor=DANA, tenant_id=None)
 
     later = [await post.enqueue() for _ in range(10)]
     await post.drain()
@@ -154,8 +154,12 @@ async def test_many_workers_that_take_over_send_slots_take_each_once(post, serve
     jobs = [await post.enqueue() for _ in range(60)]
     await post.drain()
     async with post.pool.acquire() as conn:
-        await cancel_many(
-            conn, [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"], actor=DANA, tenant_id=None
+        await change_many(
+            conn,
+            "cancel",
+            [job_id for job_id in jobs if (await post.job(job_id)).status == "queued"],
+            actor=DANA,
+            tenant_id=None,
         )
     freed = await times(post)
 
@@ -175,8 +179,9 @@ async def test_the_send_slots_of_live_mails_and_of_other_senders_are_not_taken(p
     theirs = [await post.enqueue({**MAIL, "fromAgent": "A"}) for _ in range(4)]
     await post.drain()
     async with post.pool.acquire() as conn:
-        await cancel_many(
+        await change_many(
             conn,
+            "cancel",
             [job_id for job_id in theirs if (await post.job(job_id)).status == "queued"],
             actor=DANA,
             tenant_id=None,

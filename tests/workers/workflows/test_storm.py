@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from atlas.engine.jobs.actions.cancel import cancel_many
+from atlas.engine.jobs.actions.change_many import change_many
 from atlas.engine.jobs.handlers.types import registered
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.workflows.events import publish_event
@@ -49,7 +49,7 @@ async def cancel_some(pool) -> None:
                    order by id limit 20"""
             )
             chosen = dice.sample([row["id"] for row in rows], min(3, len(rows)))
-            await cancel_many(conn, chosen, actor=APPROVER, tenant_id=None)
+            await change_many(conn, "cancel", chosen, actor=APPROVER, tenant_id=None)
 
 
 @pytest.mark.long

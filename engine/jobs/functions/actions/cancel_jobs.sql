@@ -1,7 +1,6 @@
 -- queued -> canceled immediately; running jobs are asked to stop. Returns what became of each job. Those of a tenant that moves stay.
 -- Guards stand in a case, opaque to the planner, so that the key is the only way in. What is in history has finished, and is looked for in few tables.
--- Locks: job rows in ascending id, then the rows of their parents. Called by engine/jobs/actions/cancel.py, change_jobs, runs_ended and
--- delete_runs_of_jobs.
+-- Locks: job rows in ascending id, then the rows of their parents. Called by change_jobs, runs_ended and delete_runs_of_jobs.
 create or replace function cancel_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$

@@ -1,4 +1,4 @@
--- What an action does to jobs, and what became of each. Called by step_bulk_action.
+-- What an action does to jobs, and what became of each. Called by engine/jobs/actions/change_many.py and step_bulk_action.
 create or replace function change_jobs(p_action text, p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current as $$

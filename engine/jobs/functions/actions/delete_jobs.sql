@@ -1,5 +1,5 @@
 -- any state but running -> gone, with JOB_DELETED. Returns what became of each job. Those of a tenant that moves stay.
--- Locks: history, shared, then job rows in ascending id. Called by engine/jobs/actions/delete.py and change_jobs.
+-- Locks: history, shared, then job rows in ascending id. Called by change_jobs.
 create or replace function delete_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$

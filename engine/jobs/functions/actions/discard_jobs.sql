@@ -1,6 +1,6 @@
 -- dead letter -> failed, with JOB_DISCARDED: it stays as it ended, and is removed when it is past its age, which a dead letter
 -- never is. Returns what became of each job; none in history is a dead letter. Those of a tenant that moves stay.
--- Locks: job rows in ascending id. Called by engine/jobs/actions/delete.py and change_jobs.
+-- Locks: job rows in ascending id. Called by change_jobs.
 create or replace function discard_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$

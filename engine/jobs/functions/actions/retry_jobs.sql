@@ -1,7 +1,7 @@
 -- failed or canceled -> queued, as new, requested by an operator. A job whose dedupe key is held by another stays as it is, and
 -- so does a run while a child that it waited for, or one of that, was asked to stop and still runs: it would run beside itself.
 -- So does a run that has undone what it did, and a job whose server instance or host was removed, and one of a tenant that moves.
--- Locks: history, shared, then job rows in ascending id. Called by engine/jobs/actions/retry.py and change_jobs.
+-- Locks: history, shared, then job rows in ascending id. Called by change_jobs.
 create or replace function retry_jobs(p_ids uuid[], p_tenant uuid, p_actor_type text, p_actor_id text, p_meta jsonb)
 returns table (id uuid, verdict text) language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$

@@ -1,2 +1,0 @@
--- any state but running -> gone. Without a tenant it looks across all (operators). SQL, because a function does it.
-select id, verdict from atlas.delete_jobs(:ids, :tenant_id, :actor_type, :actor_id, :meta);
