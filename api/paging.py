@@ -110,4 +110,4 @@ def read_cursor(cursor: str | None, kind: TypeAdapter[K]) -> K | None:
     try:
         return kind.validate_json(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, ValidationError):
-        raise InvalidInput("The request", [FieldError("query.cursor", "is no cursor of this list")]) from None
+        raise InvalidInput("The request", [FieldError("query.cursor", "is not a cursor of this list")]) from None

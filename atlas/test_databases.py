@@ -173,7 +173,7 @@ class TestDatabases:
             login = self._admin.login
             raise DatabaseError(
                 f"The login {login} of DATABASE_URL may not create databases, and each test has one of its own.",
-                remedy=f'Let an administrator run: alter role "{login}" createdb; or unset DATABASE_URL, and the tests'
+                remedy=f'Have an administrator run: alter role "{login}" createdb; or unset DATABASE_URL, and the tests'
                 " start a Postgres of their own.",
             ) from error
         return name

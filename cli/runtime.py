@@ -259,7 +259,7 @@ async def _failures_explained(url: str) -> AsyncIterator[None]:
         if isinstance(failure, TimeoutError):
             raise DatabaseUnreachable(
                 f"Postgres at {public_url(url)} is connected and does not respond.",
-                remedy="Look at the server and its disk. Whether the command was carried out is not known: look before"
+                remedy="Check the server and its disk. Whether the command was carried out is not known: look before"
                 " you repeat it.",
             ) from error
         explanation = explained(url, failure)

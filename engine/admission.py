@@ -121,7 +121,7 @@ async def enqueue_definition(
     """Enqueue a job of a definition. The options are those of `NewJob`."""
     job = await admit(conn, NewJob(key, input, allow_unknown=True, **options))
     if job.definition_id is None:
-        raise NotFound("definition", key, remedy="`atlas definition list` shows the definitions there are.")
+        raise NotFound("definition", key, remedy="`atlas definition list` lists the definitions.")
     return await enqueue(conn, job, actor=actor, coalesce=coalesce)
 
 

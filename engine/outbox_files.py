@@ -57,7 +57,7 @@ def read_mail(folder: Path, job_id: UUID, *, tenant: str | None = None) -> tuple
                 return _described(path, written_at, message, len(content)), message, content
             except (OSError, *_MALFORMED) as error:
                 raise _unreadable(path, error) from error
-    raise NotFound("mail of job", job_id, remedy="`atlas outbox list` shows the mails there are.")
+    raise NotFound("mail of job", job_id, remedy="`atlas outbox list` lists the mails.")
 
 
 def body_of(message: EmailMessage, forms: Sequence[Literal["plain", "html"]] = ("plain", "html")) -> str | None:

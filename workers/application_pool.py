@@ -56,7 +56,7 @@ async def _open_checked(url: str, size: int) -> Pool:
     if row is None:
         raise SettingsError(
             f"The database at {public_url(url)} holds no schema {schema_name()} with the function commit_attempt.",
-            remedy="Let ATLAS_APPLICATION_DATABASE_URL lead to the database of DATABASE_URL, and run `atlas migrate`.",
+            remedy="Let ATLAS_APPLICATION_DATABASE_URL name the database of DATABASE_URL, and run `atlas migrate`.",
         )
     raise Refused(
         f"The login {row['login']} may not end jobs in its transactions.",

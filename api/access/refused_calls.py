@@ -39,7 +39,7 @@ class RefusedCalls:
         self._counts: Counter[_Call] = Counter()
 
     def count(self, scope: Scope) -> None:
-        """Count a request that was refused; one without a caller that is known is none of a credential."""
+        """Count a request that was refused; a request whose caller is unknown is not counted for a credential."""
         caller: Caller | None = scope.get("atlas.caller")
         if caller is None:
             return

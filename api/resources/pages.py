@@ -82,7 +82,7 @@ async def ready(request: Request) -> dict[str, bool]:
         async with api.db.connection(within=READY_SECONDS) as conn, conn.transaction():
             await conn.execute(SPILL)
             if not await fetch_value(conn, READY):
-                raise DatabaseError("The database is read-only.", remedy="Lead the API to the primary.")
+                raise DatabaseError("The database is read-only.", remedy="Point the API at the primary.")
         api.ready_at = time.monotonic()
     return {"ok": True}
 

@@ -84,7 +84,7 @@ async def show(call: Calling) -> CurrentSession:
 @router.delete("", operation_id="sign_out", status_code=204, summary="Sign out")
 @requires(*ROLES, by_tenant=False, no_key="the call may be repeated without one")
 async def sign_out(request: Request, response: Response, call: Calling) -> None:
-    """The session's cookie is removed and is not valid any more."""
+    """The session's cookie is removed and is no longer valid."""
     session = call.caller.session
     if session is None:
         raise Unauthenticated("There is no session to end; a token is revoked instead.")

@@ -124,7 +124,9 @@ class Unreachable(AtlasError):
     is_passing = True
 
     def __init__(self, url: str, reason: str, *, may_be_done: bool) -> None:
-        super().__init__(f"There is no response from {url}: {reason}.", remedy="See that `atlas api` runs there.")
+        super().__init__(
+            f"There is no response from {url}: {reason}.", remedy="Check that `atlas api` is running there."
+        )
         self.may_be_done = may_be_done
         self.in_doubt = False
 
@@ -152,7 +154,7 @@ def error_of(response: ErrorResponse, url: str) -> ApiError:
     error_class = _BY_KIND.get(kind) or _BY_STATUS.get(response.status_code, ApiError)
     remedy = str(problem.get("remedy") or "")
     if not problem:
-        remedy = "See that this is the address of an Atlas."
+        remedy = "Check that this is the address of an Atlas."
     elif error_class is ApiUnauthenticated:
         remedy = "`atlas token add` makes one."
     return error_class(
@@ -170,7 +172,7 @@ def not_atlas(url: str) -> ApiError:
     """The error of a response that is not the API's."""
     return ApiError(
         f"The response from {url} is not one of Atlas, or of another version.",
-        remedy="See that this is the address of an Atlas.",
+        remedy="Check that this is the address of an Atlas.",
     )
 
 

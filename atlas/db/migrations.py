@@ -205,7 +205,7 @@ async def _make_schema(conn: Connection) -> None:
         login = await conn.fetchval("select current_user")
         raise MigrationError(
             f"The login {login} may not create the schema {schema}: {error}.",
-            remedy=f'Let an administrator run: create schema {schema} authorization "{login}";',
+            remedy=f'Have an administrator run: create schema {schema} authorization "{login}";',
         ) from error
 
 
@@ -269,5 +269,5 @@ async def begin(conn: Connection) -> None:
 def _failed(what: str, error: asyncpg.PostgresError) -> DatabaseError:
     return MigrationError(
         f"The {what} failed and was rolled back: {error}.",
-        remedy="Put right what it names (often a missing privilege) and run `atlas migrate` again.",
+        remedy="Fix what it names (often a missing privilege) and run `atlas migrate` again.",
     )

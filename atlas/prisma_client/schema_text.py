@@ -103,7 +103,7 @@ def _whole_lines(text: str) -> Iterator[str]:
 def _field(line: str) -> SchemaLine:
     match = _FIELD.fullmatch(line)
     if match is None:
-        raise ValueError(f"schema.prisma has a line that is no field: {line}")
+        raise ValueError(f"schema.prisma has a line that is not a field: {line}")
     return SchemaLine(match[1], match[2], match[3] or "", tuple(_attributes(match[4])))
 
 

@@ -56,7 +56,7 @@ class Destination(Protocol):
 def open_destination(address: str, shape: str, credentials: Credentials | None = None) -> Destination:
     """The destination of an address: `syslog+tls://HOST[:PORT]`, `https://…`, `file:///PATH` or a path."""
     if shape not in SHAPES:
-        raise InvalidInput("The forwarder", [FieldError("shape", f"is none of {', '.join(SHAPES)}")])
+        raise InvalidInput("The forwarder", [FieldError("shape", f"is not one of {', '.join(SHAPES)}")])
     own_credentials = credentials or Credentials()
     parts = urlsplit(address)
     match parts.scheme:
@@ -68,7 +68,7 @@ def open_destination(address: str, shape: str, credentials: Credentials | None =
             return AppendedFile(Path(unquote(parts.path)), SHAPES[shape])
         case "" if address:
             return AppendedFile(Path(address), SHAPES[shape])
-    reason = "is none of syslog+tls://HOST[:PORT], https://HOST/PATH, file:///PATH and a path"
+    reason = "is not one of syslog+tls://HOST[:PORT], https://HOST/PATH, file:///PATH or a path"
     raise InvalidInput("The forwarder", [FieldError("destination", reason)])
 
 

@@ -96,7 +96,7 @@ async def remove_forwarder(conn: Connection, name: str, *, actor: Actor) -> None
 
 
 async def find_forwarder(conn: Connection, name: str) -> ForwarderStatus:
-    """One forwarder; NotFound if there is none of this name."""
+    """One forwarder; NotFound if none has this name."""
     forwarders = [forwarder for forwarder in await list_forwarders(conn, name=name) if forwarder.name == name]
     if not forwarders:
         raise _unknown(name)
@@ -144,4 +144,4 @@ def _text(value: dict[str, Any]) -> str:
 
 
 def _unknown(name: str) -> NotFound:
-    return NotFound("forwarder", name, remedy="`atlas audit forward --status` shows the forwarders there are.")
+    return NotFound("forwarder", name, remedy="`atlas audit forward --status` lists the forwarders.")

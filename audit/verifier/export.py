@@ -69,7 +69,7 @@ class ExportCheck:
     def _begin(self, line: bytes) -> "_WholeExport | TenantExport":
         manifest = json.loads(line)
         if not isinstance(manifest, dict) or manifest.get("format") != EXPORT:
-            raise ValueError(f"it is no manifest of {EXPORT}")
+            raise ValueError(f"it is not a manifest of {EXPORT}")
         return (_WholeExport if manifest["tenant"] is None else TenantExport)(manifest, self._keys, self._outside)
 
 

@@ -52,9 +52,9 @@ class VerifierKey:
             raw = base64.b64decode(encoded, validate=True)
             key = cls(name, bytes.fromhex(number), Ed25519PublicKey.from_public_bytes(raw[1:]))
         except ValueError:
-            raise BadNote("is no key of the form name+id+base64") from None
+            raise BadNote("is not a key of the form name+id+base64") from None
         if raw[:1] != ED25519 or key.id != key_id(name, raw[1:]):
-            raise BadNote("is no Ed25519 key, or its id does not fit its bytes")
+            raise BadNote("is not an Ed25519 key, or its id does not fit its bytes")
         return key
 
 

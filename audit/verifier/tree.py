@@ -30,7 +30,7 @@ class Frontier:
         self.size = size
         self.nodes = split(nodes)
         if size < 0 or len(nodes) != HASH * size.bit_count():
-            raise ValueError(f"{len(nodes)} bytes are no frontier of a tree of {size} leaves")
+            raise ValueError(f"{len(nodes)} bytes are not a frontier of a tree of {size} leaves")
 
     def extend(self, leaves: Iterable[bytes]) -> "Frontier":
         """Add leaves at the right; each costs one hash on average."""

@@ -98,7 +98,7 @@ async def _listed(atlas: "AtlasClient", login: str | None) -> list[EnqueueGrant]
 
 
 def _no_grant(login: str) -> NotFound:
-    return NotFound("grant of the login", login, remedy="`atlas grant list` shows the grants there are.")
+    return NotFound("grant of the login", login, remedy="`atlas grant list` lists the grants.")
 
 
 @asynccontextmanager

@@ -33,9 +33,7 @@ async def sign_in_link(conn: Connection, clear: str, *, actor: Actor) -> str:
     """The end of an address that signs in, once, as the holder of a token."""
     token = await authenticate(conn, clear)
     if token is None:
-        raise Conflict(
-            "The operator token is not valid any more.", remedy="Start `atlas up` again: it makes a new one."
-        )
+        raise Conflict("The operator token is no longer valid.", remedy="Start `atlas up` again: it makes a new one.")
     return f"#sign-in={await make_link(conn, token, actor=actor)}"
 
 

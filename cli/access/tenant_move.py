@@ -52,7 +52,7 @@ def export_tenant(
         _cancel(tenant, reason, json=json)
         return
     if file.exists():
-        raise Conflict(f"{file} exists already.", remedy="Name a file that does not exist yet.")
+        raise Conflict(f"{file} already exists.", remedy="Name a file that does not exist yet.")
     if not os.access(file.parent, os.W_OK):
         raise Conflict(f"No file can be written to {file.parent}.", remedy="Name a folder that exists and is yours.")
 

@@ -34,7 +34,9 @@ def archive_log(
     if (file is None) == (receipt is None):
         raise typer.BadParameter("give one of: an export, --receipt FILE", param_hint="FILE")
     if receipt is not None and (key or checkpoints):
-        raise typer.BadParameter("is for an export; a receipt is of one that was verified", param_hint="--key")
+        raise typer.BadParameter(
+            "applies to an export; a receipt is of an export that was verified", param_hint="--key"
+        )
 
     async def work(settings: Settings) -> Archive:
         async with open_atlas(settings) as atlas:

@@ -205,7 +205,7 @@ async def _require_no_findings(atlas: Atlas, *, accept_loss: bool) -> None:
     if findings and not accept_loss:
         raise Conflict(
             f"The audit log has {counted(len(findings), 'finding')}, the first: {findings[0].message}",
-            remedy="Look into them with `atlas audit verify`; --accept-loss continues and signs that rows were lost.",
+            remedy="`atlas audit verify` shows them; --accept-loss continues and signs that rows were lost.",
         )
 
 

@@ -36,7 +36,7 @@ def access(
 ) -> None:
     """Who could do what in a month, who did, and which credentials no one used."""
     if csv and json:
-        raise typer.BadParameter("is one form, --json another", param_hint="--csv")
+        raise typer.BadParameter("cannot be combined with --json", param_hint="--csv")
     chosen = month or f"{datetime.now(UTC):%Y-%m}"
     report, names = with_names(lambda atlas: atlas.report_access(month=chosen), tenant=tenant)
     if csv:

@@ -143,7 +143,7 @@ async def _require_all_rows(url: str) -> None:
 def _draft(folder: Path) -> Iterator[Path]:
     """A folder beside the one that was named: what is interrupted is not taken for a backup. What fails is removed."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Conflict(f"{folder} exists already.", remedy="Name a folder that does not exist yet.")
+        raise Conflict(f"{folder} already exists.", remedy="Name a folder that does not exist yet.")
     draft = folder.with_name(f"{folder.name}.incomplete")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True, mode=0o700)

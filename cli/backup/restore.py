@@ -83,7 +83,7 @@ async def _restore(settings: Settings, folder: Path, *, json: bool) -> Manifest:
         again = before is not None and not before.complete
         if not again:
             if settings.embedded and has_embedded(settings.home):
-                raise Conflict(f"{settings.home} holds a database already.", remedy="Set ATLAS_HOME to a new folder.")
+                raise Conflict(f"{settings.home} already holds a database.", remedy="Set ATLAS_HOME to a new folder.")
             _require_no_other_files(folder, files)
         added += [target for target in files.values() if again or not target.exists()]
         note_restore(settings, manifest.taken_at, complete=False)
@@ -157,7 +157,7 @@ async def _secure_tables(conn: Connection) -> None:
     except asyncpg.PostgresError as error:
         raise DatabaseError(
             f"The tables were restored, but not the rights on them: {error}.",
-            remedy="Put right what it names, often a missing right, and run `atlas restore` again; nothing was kept.",
+            remedy="Fix what it names, often a missing privilege, and run `atlas restore` again. Nothing was kept.",
         ) from error
 
 
@@ -171,7 +171,7 @@ async def _make_room(conn: Connection, url: str, *, again: bool) -> bool:
             login = await conn.fetchval("select current_user")
             raise Conflict(
                 f"The login {login} may not create the schema {schema}: {error}.",
-                remedy=f'Let an administrator run: create schema {schema} authorization "{login}";',
+                remedy=f'Have an administrator run: create schema {schema} authorization "{login}";',
             ) from error
         return True
     if again:
@@ -180,7 +180,7 @@ async def _make_room(conn: Connection, url: str, *, again: bool) -> bool:
         await _empty(conn)
     elif await fetch(conn, SCHEMA_CONTENTS, schema=schema):
         raise Conflict(
-            f"The database holds a schema {schema} already.",
+            f"The database already has a schema {schema}.",
             remedy="Restore into another database; or drop the schema first if nothing in it is needed.",
         )
     return False

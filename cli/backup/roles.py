@@ -57,7 +57,7 @@ async def warn_of_lost_grants(conn: Connection) -> None:
     if logins:
         warn(
             AtlasError(
-                f"These logins could enqueue jobs, and cannot any more: {', '.join(logins)}.",
+                f"These logins could enqueue jobs, and no longer can: {', '.join(logins)}.",
                 remedy="Repeat `atlas grant enqueue` for each that needs it; `atlas grant list` shows what it had.",
             )
         )

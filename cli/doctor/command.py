@@ -46,7 +46,7 @@ async def _examine(settings: Settings) -> list[Diagnosis]:
         return [*findings, Diagnosis("database", "fail", error.message, error.remedy)]
     except TimeoutError:
         silent = f"it is connected and has not responded for {STATEMENT_SECONDS:.0f} s"
-        return [*findings, Diagnosis("database", "fail", silent, "Look at the server and its disk.")]
+        return [*findings, Diagnosis("database", "fail", silent, "Check the server and its disk.")]
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         return [
             *findings,

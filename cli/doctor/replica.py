@@ -11,7 +11,7 @@ from atlas.db.replica import ReplicaUnusable, reason_of, until_replayed, written
 from atlas.errors import AtlasError
 from atlas.settings import Settings
 
-REMEDY = "Until then the primary responds. Let ATLAS_READ_DATABASE_URL lead to a standby of the server of DATABASE_URL."
+REMEDY = "Until then the primary responds. Let ATLAS_READ_DATABASE_URL name a standby of the server of DATABASE_URL."
 
 
 async def check_replica(url: str, settings: Settings) -> Diagnosis:

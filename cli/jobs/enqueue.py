@@ -90,7 +90,7 @@ def _read_deadline(option: str, text: str | None) -> datetime | None:
 def _read_run_at(text: str | None, delay: timedelta | None) -> datetime | None:
     run_at = _read_deadline("--run-at", text)
     if run_at is not None and delay is not None:
-        raise InvalidInput("The command", [FieldError("--run-at", "stands beside --delay; give one of them")])
+        raise InvalidInput("The command", [FieldError("--run-at", "cannot be combined with --delay")])
     if run_at is not None and run_at < datetime.now(UTC):
         warn(AtlasError(f"--run-at {run_at:%Y-%m-%d %H:%M:%S} UTC is in the past, so the job may start immediately."))
     return run_at
@@ -106,7 +106,7 @@ def _enqueue(options: EnqueueOptions, *, wait: bool, json: bool) -> None:
         show_end(on_backend(lambda atlas: _enqueue_and_wait(atlas, options), checks_inputs=is_built_in), json=json)
         return
     job = on_backend(lambda atlas: atlas.enqueue(options), checks_inputs=is_built_in)
-    message = f"Job {job.id} with this key is active already." if job.deduplicated else f"Job {job.id} is queued."
+    message = f"Job {job.id} with this key is already active." if job.deduplicated else f"Job {job.id} is queued."
     say(job, message, json=json)
 
 

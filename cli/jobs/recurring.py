@@ -85,7 +85,7 @@ async def _runs(atlas: "AtlasClient", id: str, limit: int, ids: list[str]) -> "l
                 break
     except NotFound as error:
         named = near(id, ids)
-        error.remedy = f"Near it: {', '.join(named)}." if named else "`atlas recurring list` shows those there are."
+        error.remedy = f"Did you mean {' or '.join(named)}?" if named else "`atlas recurring list` shows them."
         raise
     return runs[:limit]
 

@@ -69,6 +69,6 @@ def _unavailable(host: str, port: int, error: OSError) -> PortUnavailable:
             remedy="Choose a port from 1024 on with ATLAS_PORT or --port.",
         )
     return PortUnavailable(
-        f"It is not possible to listen on {host}: {(error.strerror or str(error)).rstrip('.')}.",
+        f"Cannot listen on {host}: {(error.strerror or str(error)).rstrip('.')}.",
         remedy="Set ATLAS_HOST to an address of this machine, such as 127.0.0.1 or 0.0.0.0.",
     )

@@ -61,7 +61,7 @@ def up(
     if port is not None:
         os.environ["ATLAS_PORT"] = str(port)  # For the child processes.
     if reload and not app:
-        raise typer.BadParameter("goes with --app, whose files it watches", param_hint="--reload")
+        raise typer.BadParameter("requires --app, whose files it watches", param_hint="--reload")
     load_apps(app or [])  # A module that cannot be imported is reported once, before anything starts.
     watched = app if reload else None
     raise typer.Exit(

@@ -67,7 +67,7 @@ def worker(
     if (types is None) != all_:
         raise typer.BadParameter("give the job types with --types, or --all", param_hint="--types")
     if except_ is not None and not all_:
-        raise typer.BadParameter("goes with --all", param_hint="--except")
+        raise typer.BadParameter("requires --all", param_hint="--except")
     if processes > 1:
         _run_many(processes, drain=drain, json=json)
     overrides = {"atlas_concurrency": concurrency, "atlas_batch": batch, "atlas_poll_ms": poll_ms}

@@ -35,9 +35,9 @@ def insights(
 ) -> None:
     """Show usage, outcomes, times and cost over days, by job type or tenant, or the slowest steps of workflows."""
     if csv and json:
-        raise typer.BadParameter("is one form, --json another", param_hint="--csv")
+        raise typer.BadParameter("cannot be combined with --json", param_hint="--csv")
     if csv and steps:
-        raise typer.BadParameter("is not there for --steps; use --json", param_hint="--csv")
+        raise typer.BadParameter("is not available with --steps; use --json", param_hint="--csv")
     if workflow is not None and not steps:
         raise typer.BadParameter("needs --steps", param_hint="--workflow")
     start = datetime.now(UTC) - timedelta(days=days) if since is None else read_time("--since", since)

@@ -97,7 +97,7 @@ async def _find(atlas: "AtlasClient", text: str) -> "Approval":
 def _one_of(text: str, approvals: "list[Approval]") -> "Approval":
     if len(approvals) > 1:
         named = ", ".join(str(approval.id) for approval in approvals)
-        raise Conflict(f"Run {text} asks {len(approvals)} questions.", remedy=f"Name one of them: {named}.")
+        raise Conflict(f"Run {text} has {len(approvals)} open approvals.", remedy=f"Name one of them: {named}.")
     if not approvals:
         raise NotFound("approval", text, remedy="`atlas workflow approvals` shows those that are open.")
     return approvals[0]

@@ -30,5 +30,5 @@ async def read_details(atlas: "AtlasClient", run_id: UUID) -> RunDetails:
         run = await atlas.get_run(run_id)
         steps = [step async for step in atlas.list_run_steps(run_id)]
     if run is None and intent is None:
-        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+        raise NotFound("run", run_id, remedy="`atlas workflow list` lists the runs.")
     return RunDetails(intent, run, steps)

@@ -61,8 +61,12 @@ def rollback(
 ) -> None:
     """Save what an old version holds as the newest one. Runs keep the version they started with."""
     saved = on_atlas(lambda atlas: atlas.roll_back_workflow(key, version=version), tenant=tenant)
-    text = f"{key} is what version {version} was: version {saved.version}."
-    say(saved, text if saved.is_new else f"Version {saved.version} of {key} is the newest, and the same.", json=json)
+    text = f"Version {saved.version} of {key} is saved, with the document of version {version}."
+    say(
+        saved,
+        text if saved.is_new else f"Version {saved.version} of {key} is already the newest, with the same document.",
+        json=json,
+    )
 
 
 def _chosen(old: int | None, new: int | None, newest: int) -> tuple[int, int]:

@@ -36,7 +36,7 @@ def check(
         errors = check_document(document)
         if errors:
             raise InvalidInput(workflow, errors)
-        say({"file": workflow, "valid": True}, f"{workflow} is fit to be saved.", json=json)
+        say({"file": workflow, "valid": True}, f"{workflow} is valid.", json=json)
         return
     verdict = on_atlas(lambda atlas: atlas.check_policy(workflow, spend_cents=spend_cents), tenant=tenant)
     text = f"{verdict.effect}: {verdict.reason}"

@@ -104,7 +104,7 @@ class QuotaReached(Conflict):
     def __init__(self, kind: str, most: int, *, of_tenant: bool) -> None:
         raised = f", or have an operator raise the tenant's limit quotas.{kind}" if of_tenant else ""
         super().__init__(
-            f"There are {most:,} {kind.replace('_', ' ')}, as many as there may be.",
+            f"The limit of {most:,} {kind.replace('_', ' ')} is reached.",
             remedy=f"{QUOTAS[kind].room}{raised}.",
         )
 

@@ -66,7 +66,9 @@ def check_subject(subject: str) -> list[FieldError]:
         return [FieldError("subject", f"must be written plainly, as {plain!r}: no other spaces, no special forms")]
     odd = next(_odd(subject), None)
     if odd is not None:
-        return [FieldError("subject", f"holds {odd!r}, which is no letter of an alphabet in use, digit or punctuation")]
+        return [
+            FieldError("subject", f"holds {odd!r}, which is not a letter of an alphabet in use, a digit or punctuation")
+        ]
     alphabets = {_alphabet(character) for character in subject if character.isalpha()}
     if len(alphabets - _EAST_ASIAN) > 1:
         listed = " and ".join(sorted(name.capitalize() for name in alphabets))

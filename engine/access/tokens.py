@@ -229,7 +229,7 @@ def _check(
     errors = check_name("subject", subject) or (check_subject(subject) if tenant is not None else [])
     errors += _check_scopes(role, scopes)
     if role not in ROLES:
-        errors.append(FieldError("role", f"{role!r} is none of {', '.join(ROLES)}"))
+        errors.append(FieldError("role", f"{role!r} is not one of {', '.join(ROLES)}"))
     elif role == "operator" and tenant is not None:
         errors.append(FieldError("tenant", "an operator acts for all tenants and belongs to none"))
     elif role not in ("operator", "auditor") and tenant is None:
@@ -273,7 +273,7 @@ def _hash(clear: str) -> bytes:
 
 
 def _unknown(prefix_or_id: str | UUID) -> NotFound:
-    return NotFound("token", prefix_or_id, remedy="`atlas token list` shows the tokens there are.")
+    return NotFound("token", prefix_or_id, remedy="`atlas token list` lists the tokens.")
 
 
 def _event(action: str, token: Token, actor: Actor) -> Event:

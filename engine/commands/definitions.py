@@ -237,7 +237,7 @@ def _definition(row: "models.JobDefinition") -> Definition:
 
 
 def _unknown(key: str) -> NotFound:
-    return NotFound("definition", key, remedy="`atlas definition list` shows the definitions there are.")
+    return NotFound("definition", key, remedy="`atlas definition list` lists the definitions.")
 
 
 def _event(action: str, definition: Definition, actor: Actor, **facts: Any) -> Event:

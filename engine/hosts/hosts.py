@@ -117,7 +117,7 @@ async def require_host(conn: Connection, host_id: UUID, *, tenant_id: UUID | Non
 
 def unknown_host(name_or_id: str | UUID) -> NotFound:
     """There is no such host for the caller."""
-    return NotFound("host", name_or_id, remedy="`atlas host list` shows the hosts there are.")
+    return NotFound("host", name_or_id, remedy="`atlas host list` lists the hosts.")
 
 
 async def list_hosts(

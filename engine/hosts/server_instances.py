@@ -164,4 +164,4 @@ def _taken(name: str) -> Conflict:
 
 
 def _unknown(name_or_id: object) -> NotFound:
-    return NotFound("server instance", name_or_id, remedy="`atlas host list` shows the server instances there are.")
+    return NotFound("server instance", name_or_id, remedy="`atlas host list` lists the server instances.")

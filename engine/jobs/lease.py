@@ -94,7 +94,7 @@ async def request_drain(conn: Connection, worker_id: str, *, actor: Actor) -> No
     async with conn.transaction():
         row = await fetch_row(conn, DRAIN, worker=worker_id, by=actor.id)
         if row is None:
-            raise NotFound("worker", worker_id, remedy="`atlas status` shows the workers there are.")
+            raise NotFound("worker", worker_id, remedy="`atlas status` lists the workers.")
         if not row["is_alive"]:
             raise Conflict(f"The worker {worker_id} has ended.", remedy="There is nothing to drain.")
         if row["is_new"]:

@@ -20,7 +20,7 @@ def check_key(concurrency: int | None, key: str | None, rate: object, burst: obj
     if key is None:
         return errors
     if concurrency is None and rate is None:
-        errors.append(FieldError("concurrency_key", "goes with concurrency or rate"))
+        errors.append(FieldError("concurrency_key", "requires concurrency or rate"))
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
         errors.append(FieldError("concurrency_key", f"has between 1 and {MAX_KEY_LENGTH} characters"))
     rest = KEY_FIELD.sub("", key)
@@ -40,7 +40,7 @@ def check_rate(rate: object, burst: object, *, path: str = "") -> list[FieldErro
     if burst is None:
         return errors
     if rate is None:
-        errors.append(FieldError(f"{path}burst", "goes with a rate"))
+        errors.append(FieldError(f"{path}burst", "requires a rate"))
     if not isinstance(burst, int) or isinstance(burst, bool) or not 1 <= burst <= MAX_BURST:
         errors.append(FieldError(f"{path}burst", f"must be a whole number from 1 to {MAX_BURST:,}"))
     return errors

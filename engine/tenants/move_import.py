@@ -138,7 +138,7 @@ class TenantImport:
         assert facts is not None
         if facts["has_id"]:
             raise Conflict(
-                f"Tenant {manifest.slug} is here already.", remedy="It was imported before; nothing is to be done."
+                f"Tenant {manifest.slug} is here already.", remedy="It was imported before; there is nothing to do."
             )
         if facts["has_slug"]:
             raise Conflict(

@@ -164,7 +164,7 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
         return [*errors, *(FieldError(f"limits.{name}", "must be an object") for name in objects)]
     for kind, most in limits.get("quotas", {}).items():
         if kind not in QUOTAS:
-            errors.append(FieldError(f"limits.quotas.{kind}", f"is none of {', '.join(QUOTAS)}"))
+            errors.append(FieldError(f"limits.quotas.{kind}", f"is not one of {', '.join(QUOTAS)}"))
         elif not _is_count(most):
             errors.append(FieldError(f"limits.quotas.{kind}", f"must be a whole number from 1 to {MAX_VALUE:,}"))
     for name in sorted(_models.keys() & limits.keys()):
@@ -177,7 +177,9 @@ def _check_limits(limits: Mapping[str, Any]) -> list[FieldError]:
 
 def _check_retention(retention: Mapping[str, Any]) -> list[FieldError]:
     kinds = ", ".join(DEFAULT_DAYS)
-    errors = [FieldError(f"retention.{name}", f"is none of {kinds}") for name in retention if name not in DEFAULT_DAYS]
+    errors = [
+        FieldError(f"retention.{name}", f"is not one of {kinds}") for name in retention if name not in DEFAULT_DAYS
+    ]
     reason = f"must be a whole number of days from 1 to {MAX_VALUE:,}, or null to keep them for ever"
     return errors + [
         FieldError(f"retention.{name}", reason)

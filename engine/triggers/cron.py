@@ -157,7 +157,7 @@ def check_cron(expression: str) -> list[FieldError]:
     text = expression.strip()
     if text.startswith("@"):
         names = ", ".join(sorted(NAMES))
-        return [] if text.lower() in NAMES else [FieldError("cron_expr", f"{text!r} is none of the names {names}")]
+        return [] if text.lower() in NAMES else [FieldError("cron_expr", f"{text!r} is not one of the names {names}")]
     parts = text.split()
     if len(expression) > LONGEST:
         return [FieldError("cron_expr", f"is longer than {LONGEST} characters")]

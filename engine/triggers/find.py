@@ -92,4 +92,4 @@ def cron_of(trigger: Trigger) -> Cron:
 
 
 def _unknown(trigger_id: UUID) -> NotFound:
-    return NotFound("trigger", trigger_id, remedy="`atlas trigger list` shows the triggers there are.")
+    return NotFound("trigger", trigger_id, remedy="`atlas trigger list` lists the triggers.")

@@ -75,4 +75,4 @@ def _needed(field: str, by: str) -> FieldError:
 
 
 def _left_out(spec: TriggerSpec, by: str, *fields: str) -> list[FieldError]:
-    return [FieldError(field, f"has no meaning for {by}") for field in fields if getattr(spec, field) is not None]
+    return [FieldError(field, f"does not apply to {by}") for field in fields if getattr(spec, field) is not None]

@@ -19,7 +19,7 @@ def check_events(events: Sequence[str]) -> list[FieldError]:
     if not events:
         return [FieldError("events", "is empty")]
     return [
-        FieldError(f"events.{nth}", f"is none of {', '.join(PATTERNS)}")
+        FieldError(f"events.{nth}", f"is not one of {', '.join(PATTERNS)}")
         for nth, name in enumerate(events)
         if name not in PATTERNS
     ]

@@ -210,7 +210,7 @@ def _hook(row: "models.InboundHook") -> InboundHook:
 
 
 def _unknown(hook_id: UUID) -> NotFound:
-    return NotFound("hook", hook_id, remedy="`atlas hooks list` shows the hooks there are.")
+    return NotFound("hook", hook_id, remedy="`atlas hooks list` lists the hooks.")
 
 
 def _event(action: str, hook: InboundHook, actor: Actor, **facts: Any) -> Event:

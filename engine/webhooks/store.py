@@ -151,7 +151,7 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 def _unknown(webhook_id: UUID) -> NotFound:
-    return NotFound("webhook", webhook_id, remedy="`atlas webhooks list` shows the webhooks there are.")
+    return NotFound("webhook", webhook_id, remedy="`atlas webhooks list` lists the webhooks.")
 
 
 def _event(action: str, webhook: Webhook, actor: Actor, **facts: Any) -> Event:

@@ -152,7 +152,7 @@ def _check(row: Any, input_hash: str | None) -> None:
     if row["status"] != "pending":
         raise Conflict(f"Approval {row['id']} is {row['status']} already.", remedy="Only a pending one can be decided.")
     if row["is_late"]:
-        raise Conflict(f"Approval {row['id']} has expired.", remedy="Ask for the work again.")
+        raise Conflict(f"Approval {row['id']} has expired.", remedy="Request the work again.")
     seen_another = input_hash is not None and input_hash != row["input_hash"].hex()
     if seen_another or (row["kind"] == "intent" and not row["still_the_same"]):
         raise Conflict(
@@ -162,9 +162,9 @@ def _check(row: Any, input_hash: str | None) -> None:
 
 def _same_person(requester: str, decider: str) -> Refused:
     if requester == decider:
-        return Refused(f"{decider} asked for this and may not decide it.", remedy="Let another person decide.")
+        return Refused(f"{decider} requested this and may not decide it.", remedy="Let another person decide.")
     return Refused(
-        f"{requester} asked for this. The tokens of {requester} and {decider} go back to one:"
+        f"{requester} requested this. The tokens of {requester} and {decider} go back to one:"
         " they count as one person.",
         remedy="Let someone decide whose token was made by neither of them, nor by the one who made theirs;"
         " one that is made on the machine (`atlas token add`) goes back to no other.",

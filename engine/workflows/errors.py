@@ -63,7 +63,7 @@ class WorkflowNotFound(PermanentError):
     def __init__(self, key: str, near: Iterable[str]) -> None:
         named = ", ".join(near)
         super().__init__(
-            f"There is no workflow {key!r}." + (f" Near it: {named}." if named else ""),
+            f"There is no workflow {key!r}." + (f" Did you mean {named}?" if named else ""),
             remedy="Save a declared workflow of that key, or start a worker whose --app registers it.",
         )
 

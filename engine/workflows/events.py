@@ -73,7 +73,7 @@ async def signal_run(
     """
     row = await fetch_row(conn, RUN_TENANT, run_id=run_id, tenant_id=tenant_id)
     if row is None:
-        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+        raise NotFound("run", run_id, remedy="`atlas workflow list` lists the runs.")
     if not row["is_open"]:
         raise Conflict(f"Run {run_id} is {row['status']} and waits for nothing.", remedy="Retry it first, or fork it.")
     _refuse_own(name)

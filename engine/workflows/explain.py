@@ -28,7 +28,7 @@ async def explain_run(
     """The one reason a run, or the request for one, does not go on, or who executes it."""
     row = await fetch_row(conn, EXPLAIN, id=run_id, tenant_id=tenant_id)
     if row is None:
-        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+        raise NotFound("run", run_id, remedy="`atlas workflow list` lists the runs.")
     if not row["has_run"]:
         return explained(RunExplanation, "run", run_id, row["intent_status"], _of_request(run_id, row))
     of_job = await explain(conn, run_id, tenant_id=tenant_id, window=window)

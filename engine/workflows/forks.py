@@ -54,7 +54,7 @@ async def hold_sources(conn: Connection, sources: Iterable[Source]) -> None:
     held = {row["id"] for row in await fetch(conn, HOLD, ids=sorted({run_id.run_id for run_id in ids}))}
     for source in ids:
         if source.run_id not in held:
-            raise Conflict(f"Run {source.run_id}, which it is forked from, is gone.", remedy="Ask for a new run.")
+            raise Conflict(f"Run {source.run_id}, which it is forked from, is gone.", remedy="Request a new run.")
         try:
             await check_fork(conn, source)
         except NotFound as error:
@@ -76,7 +76,7 @@ def _check_reuse(run_id: UUID, steps: Sequence[_Step], cut: _Step) -> None:
     acts = [step for step in before if step.kind in _ACTS]
     if acts and any(step.kind == "failure" for step in steps):
         raise Conflict(
-            f"Run {run_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
+            f"Run {run_id} has undone what it did.", remedy="Fork it from its first step, or request a new run."
         )
     # Each approval is for what one run did: a second run asks again, before it does anything that rests on it.
     for asked in before:

@@ -83,5 +83,5 @@ async def fork_run(conn: Connection, run_id: UUID, step: str, *, actor: Actor, t
 async def _find(conn: Connection, run_id: UUID, tenant_id: UUID | None) -> WorkflowRun:
     run = await get_run(conn, run_id, tenant_id=tenant_id)
     if run is None:
-        raise NotFound("run", run_id, remedy="`atlas workflow list` shows the runs there are.")
+        raise NotFound("run", run_id, remedy="`atlas workflow list` lists the runs.")
     return run

@@ -78,7 +78,7 @@ def test_a_file_that_is_no_key_is_refused_with_its_name(tmp_path):
     (tmp_path / "keys" / "audit.key").write_text("nonsense")
     with pytest.raises(SettingsError, match=r"audit\.key cannot be used"):
         signing_key(load_settings(atlas_home=tmp_path))
-    with pytest.raises(SettingsError, match="is no key"):
+    with pytest.raises(SettingsError, match="is not a key"):
         read_keys([tmp_path / "keys" / "audit.key"])
 
 

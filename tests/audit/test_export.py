@@ -217,7 +217,7 @@ UNREADABLE = [
         "Line 1 of the export cannot be read: tenant is missing.",
     ),
     (lambda lines: [*lines[:3], b"{}\n"], "Line 4 of the export cannot be read: type is missing."),
-    (lambda lines: lines[1:], "Line 1 of the export cannot be read: it is no manifest of atlas-audit-export/1."),
+    (lambda lines: lines[1:], "Line 1 of the export cannot be read: it is not a manifest of atlas-audit-export/1."),
 ]
 
 

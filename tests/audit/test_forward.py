@@ -241,5 +241,5 @@ def test_what_is_no_destination_is_refused():
     for address in ("http://example.org/", "syslog://example.org", "ftp://x", "", "https://"):
         with pytest.raises(InvalidInput, match="destination"):
             open_destination(address, "json")
-    with pytest.raises(InvalidInput, match="shape: is none of json, cef, ocsf"):
+    with pytest.raises(InvalidInput, match="shape: is not one of json, cef, ocsf"):
         open_destination("/tmp/x", "xml")

@@ -142,5 +142,5 @@ def test_a_frontier_goes_on_from_its_stored_form():
     stored = Frontier().extend(leaves[:77])
 
     assert Frontier(77, stored.packed()).extend(leaves[77:]).root() == mth(leaves)
-    with pytest.raises(ValueError, match="no frontier"):
+    with pytest.raises(ValueError, match="not a frontier"):
         Frontier(79, stored.packed())

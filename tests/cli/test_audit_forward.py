@@ -28,5 +28,5 @@ async def test_what_is_sealed_is_forwarded_once_and_the_status_shows_it(atlas, c
     assert (await atlas("audit", "forward", "--remove", "siem")).code == 0
     assert "There is no forwarder siem" in (await atlas("audit", "forward", "--remove", "siem")).refusal
     unwritable = await atlas("audit", "forward", "ftp://example.org/")
-    assert "destination: is none of syslog+tls://" in unwritable.refusal
+    assert "destination: is not one of syslog+tls://" in unwritable.refusal
     assert (await atlas("audit", "forward")).code == 2

@@ -122,7 +122,7 @@ async def test_a_login_that_may_not_make_tables_is_refused_with_the_reason(atlas
         ran = await atlas("migrate", DATABASE_URL=as_guest(url))
 
     assert "permission denied" in ran.refusal
-    assert "Let an administrator run: create schema atlas authorization" in ran.refusal
+    assert "Have an administrator run: create schema atlas authorization" in ran.refusal
 
 
 @pytest.mark.parametrize(

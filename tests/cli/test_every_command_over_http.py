@@ -276,7 +276,7 @@ async def test_a_second_person_decides_with_a_token_of_their_own(atlas, server, 
     [approval] = (await atlas("workflow", "approvals", "--json")).document["approvals"]
 
     refused = await atlas("workflow", "approve", asked)
-    assert "asked for this and may not decide it." in refused.refusal
+    assert "requested this and may not decide it." in refused.refusal
     make = "atlas token add --subject NAME --role tenant_admin --tenant acme"
     decide = f"ATLAS_TOKEN=atl_… atlas workflow approve {approval['id']}"
     assert refused.refusal.endswith(f"`{make}`, then `{decide}`.")

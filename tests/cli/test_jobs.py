@@ -28,7 +28,7 @@ async def test_a_job_is_made_shown_explained_and_steered(atlas):
     assert shown["explanation"]["reason"] == "gate"
 
     assert (await atlas("jobs", "cancel", made["id"], "--json")).document["verdict"] == "canceled"
-    assert "has ended already" in (await atlas("jobs", "cancel", made["id"])).refusal
+    assert "has already finished" in (await atlas("jobs", "cancel", made["id"])).refusal
     assert (await atlas("jobs", "retry", made["id"], "--json")).document["verdict"] == "retried"
     assert (await atlas("jobs", "delete", made["id"], "--json")).document["deleted"]
     assert "There is no job" in (await atlas("jobs", "explain", made["id"])).refusal
@@ -41,7 +41,7 @@ async def test_a_job_may_be_for_a_time_and_for_a_host(atlas):
     text = (await atlas("jobs", "show", made["id"])).stdout
     assert re.search(r"scheduled for +2040-01-02 01:04:00 UTC\n *next attempt +2040-01-02 01:04:00 UTC", text)
     both = await atlas("enqueue", "report.build", "--run-at", "2040-01-02T03:04+02:00", "--delay", "1m")
-    assert "--run-at: stands beside --delay" in both.refusal
+    assert "--run-at: cannot be combined with --delay" in both.refusal
     assert (await atlas("tenant", "add", "acme")).code == 0
     host = (await atlas("host", "add", "web-1", "--tenant", "acme", "--json")).document
     made = (await atlas("enqueue", "report.build", "--tenant", "acme", "--host", "web-1", "--json")).document

@@ -53,7 +53,7 @@ async def test_a_trigger_names_the_options_that_it_lacks(atlas):
     [
         ("--cron 99 --job-type x.work", "--cron: has 1 fields instead of 5"),
         ("--cron @daily --job-type x.work --misfire never", "--misfire: "),
-        ("--event a.b --timezone UTC --job-type x.work", "--timezone: has no meaning for"),
+        ("--event a.b --timezone UTC --job-type x.work", "--timezone: does not apply to"),
         ("--cron @daily --job-type x.work --workflow w", "name one of --definition, --job-type, --workflow"),
     ],
 )

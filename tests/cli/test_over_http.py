@@ -102,7 +102,7 @@ async def test_a_job_is_made_and_steered_over_http_with_the_documents_of_the_dat
 
     id = there["id"]
     assert (await remote("jobs", "cancel", id, "--json")).document == {"id": id, "verdict": "canceled"}
-    assert "has ended already" in (await remote("jobs", "cancel", id)).refusal
+    assert "has already finished" in (await remote("jobs", "cancel", id)).refusal
     assert (await remote("jobs", "retry", "--dead-letters")).stdout == "Jobs to retry: 0.\n"
     assert (await remote("jobs", "retry", id, "--json")).document == {"id": id, "verdict": "retried"}
     assert (await remote("jobs", "delete", id, "--json")).document == {"id": id, "deleted": True}

@@ -46,5 +46,5 @@ async def test_functions_and_their_runs_are_shown(atlas, pool):
     assert running.stdout.splitlines()[-1].split()[2] == "running"
     assert idle.stdout.endswith("It has not run yet.\n")
     assert once.stdout.startswith("move in is no longer registered.\n")
-    assert "There is no recurring function refresh price. Near it: refresh prices." in near.refusal
-    assert "`atlas recurring list` shows those there are." in unknown.refusal
+    assert "There is no recurring function refresh price. Did you mean refresh prices?" in near.refusal
+    assert "`atlas recurring list` shows them." in unknown.refusal

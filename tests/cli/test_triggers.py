@@ -71,7 +71,7 @@ async def test_an_edit_that_names_a_schedule_and_an_event_is_refused(atlas):
     event = await atlas("trigger", "edit", trigger["id"], "--event", "invoice.paid", "--json")
     schedule = await atlas("trigger", "edit", trigger["id"], "--cron", "@hourly", "--json")
 
-    assert "--cron: has no meaning for an event trigger" in both.refusal
+    assert "--cron: does not apply to an event trigger" in both.refusal
     assert (event.document["event_name"], event.document["timezone"]) == ("invoice.paid", None)
     assert (schedule.document["event_name"], schedule.document["cron_expr"]) == (None, "@hourly")
 

@@ -86,7 +86,7 @@ async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas
     received = await atlas("workflow", "show", run_id, "--json")
 
     assert (received.document["run"]["status"], received.document["steps"][0]["key"]) == ("waiting", "ask")
-    assert checked.stdout == f"{file} is fit to be saved.\n"
+    assert checked.stdout == f"{file} is valid.\n"
     assert saved.stdout == "greet is saved: version 1.\n"
     assert (again.document["version"], again.document["is_new"]) == (1, False)
     assert "waits for the engine" in waits.stdout
@@ -104,7 +104,7 @@ async def test_the_person_who_asked_may_not_approve(atlas, engine, published, tm
     await engine()
     refused = await atlas("workflow", "approve", asked.document["id"])
 
-    assert "asked for this and may not decide it" in refused.refusal
+    assert "requested this and may not decide it" in refused.refusal
 
 
 async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_forked(atlas, engine, published):
@@ -139,7 +139,7 @@ async def test_a_run_is_canceled_before_and_after_its_start(atlas, engine, publi
 
     assert withdrawn.stdout == f"Run {early} is withdrawn before its start.\n"
     assert canceled.document["verdict"] == "canceled"
-    assert "has ended already" in twice.refusal
+    assert "has already finished" in twice.refusal
 
 
 async def test_policy_is_asked_without_starting_anything(atlas):
@@ -282,7 +282,10 @@ async def test_versions_are_listed_compared_and_rolled_back(atlas, tmp_path):
         '-      "timeout": "1h"',
         '+      "timeout": "2h"',
     ]
-    assert "is what version 1 was: version 3." in (await atlas("workflow", "rollback", "greet", "1")).stdout
+    assert (
+        "Version 3 of greet is saved, with the document of version 1."
+        in (await atlas("workflow", "rollback", "greet", "1")).stdout
+    )
     assert "are the same" in (await atlas("workflow", "diff", "greet", "1", "3")).stdout
     listed = (await atlas("workflow", "versions", "greet", "--json")).document["versions"]
     assert [one["version"] for one in listed] == [3, 2, 1]

@@ -123,7 +123,7 @@ async def test_policy_wants_a_second_person_or_forbids_it(log, ask):
     review = await ask(log)
     assert isinstance(review, PruneReview)
     assert await ask(log, actor=ERIN) == review
-    with pytest.raises(Refused, match="dana asked for this and may not decide it"):
+    with pytest.raises(Refused, match="dana requested this and may not decide it"):
         await decide_approval(log, review.approval_id, True, actor=DANA)
     assert await log.fetchval("select count(*) from atlas.audit_log") > rows
 

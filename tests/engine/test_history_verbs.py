@@ -40,7 +40,7 @@ async def test_a_finished_job_can_be_neither_canceled_nor_discarded_wherever_it_
     queued = await given_job(conn, tenant_id=mine)
 
     for job_id in (hot[0], filed[0]):
-        with pytest.raises(Conflict, match="has ended already"):
+        with pytest.raises(Conflict, match="has already finished"):
             await cancel(conn, job_id, actor=DANA)
     chosen = [*hot, *filed]
     ended = await change_many(conn, "cancel", [*chosen, queued], actor=DANA, tenant_id=mine)

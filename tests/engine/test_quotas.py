@@ -89,7 +89,7 @@ ADDERS = {
 async def test_a_tenant_has_its_quota_and_not_one_more(conn, acme, thing):
     for n in range(FEW):
         await ADDERS[thing](conn, acme, n)
-    with pytest.raises(QuotaReached, match=f"There are {FEW} {thing.replace('_', ' ')}, as many as there may be"):
+    with pytest.raises(QuotaReached, match=f"The limit of {FEW} {thing.replace('_', ' ')} is reached"):
         await ADDERS[thing](conn, acme, FEW)
 
 

@@ -143,7 +143,7 @@ async def test_a_role_inside_a_tenant_needs_one(conn, role):
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"role": "root"}, "role: 'root' is none of operator, tenant_admin"),
+        ({"role": "root"}, "role: 'root' is not one of operator, tenant_admin"),
         ({"subject": ""}, "subject: must not be empty"),
         ({"subject": "two\nlines"}, "subject: must not hold line breaks"),
         ({"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "expires_at: must be in the future"),

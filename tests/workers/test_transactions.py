@@ -140,7 +140,7 @@ async def test_a_cancellation_within_the_block_rolls_it_back_and_after_it_there_
         [after] = await given("tx.books", {"after": "sleeps"})
         await eventually("select count(*) from ledger", equals=1)
         async with pool.acquire() as conn:
-            with pytest.raises(Conflict, match="ended"):
+            with pytest.raises(Conflict, match="already finished"):
                 await cancel(conn, after, actor=DANA)
     assert (await pool.fetchrow(STATE, after))[0] == "succeeded"
 

@@ -43,7 +43,7 @@ async def run_command(input: dict[str, Any], ctx: AttemptContext) -> Any:
     except ProgramNotStarted as error:
         raise CommandFailed(
             f"{order.argv[0]} could not be started: {error.message}.",
-            remedy="See that the program is on the worker's machine, and that the user it runs as may execute it.",
+            remedy="Check that the program is on the worker's machine, and that the worker's user may execute it.",
         ) from error
     return _outcome(result, ctx.notes.detail, order.time_limit)
 

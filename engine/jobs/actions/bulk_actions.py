@@ -232,7 +232,7 @@ async def _step_of_filter(conn: Connection, row: Any, job_filter: JobFilter, mos
 async def _require_room(conn: Connection, tenant_id: UUID | None) -> None:
     where: BulkActionWhereInput = {"status": "running", "tenantId": None if tenant_id is None else str(tenant_id)}
     if await prisma_on(conn).bulkaction.count(where=where) >= MAX_RUNNING:
-        raise Conflict(f"{MAX_RUNNING} bulk actions are running.", remedy="Wait for the end of one, or cancel one.")
+        raise Conflict(f"{MAX_RUNNING} bulk actions are running.", remedy="Wait until one finishes, or cancel one.")
 
 
 def _event(action: str, id: UUID, tenant_id: UUID | None, actor: Actor, facts: Mapping[str, Any]) -> Event:

@@ -171,9 +171,7 @@ async def forget_bulk_previews(conn: Connection) -> None:
 def narrowed(action: BulkVerb, job_filter: JobFilter) -> JobFilter:
     """The filter of what the action can change; refuses one that is empty, or that matches nothing of that."""
     if job_filter == JobFilter(job_filter.tenant_id):
-        raise Refused(
-            "The filter names nothing: it would be every job.", remedy="Name a status, a type or another value."
-        )
+        raise Refused("The filter is empty: every job would match.", remedy="Name a status, a type or another value.")
     statuses = APPLIES_TO[action] if job_filter.statuses is None else job_filter.statuses
     fit = tuple(status for status in statuses if status in APPLIES_TO[action])
     if not fit:

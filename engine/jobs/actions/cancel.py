@@ -19,5 +19,5 @@ async def cancel(conn: Connection, job_id: UUID, *, actor: Actor | str, tenant_i
     if job_id not in verdicts:
         raise NotFound("job", job_id)
     if verdicts[job_id] == "ended":
-        raise Conflict(f"Job {job_id} has ended already.", remedy="Only queued and running jobs can be canceled.")
+        raise Conflict(f"Job {job_id} has already finished.", remedy="Only queued and running jobs can be canceled.")
     return verdicts[job_id]

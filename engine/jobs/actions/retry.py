@@ -35,12 +35,12 @@ async def retry_now(conn: Connection, job_id: UUID, *, actor: Actor, tenant_id: 
             )
         case "stopping":
             raise Conflict(
-                f"What run {job_id} started was asked to stop and has not stopped yet.",
-                remedy="Retry it shortly, when nothing of it runs any more.",
+                f"A job or run that run {job_id} started was asked to stop and still runs.",
+                remedy="Retry it when that has stopped.",
             )
         case "compensated":
             raise Conflict(
-                f"Run {job_id} has undone what it did.", remedy="Fork it from its first step, or ask for a new run."
+                f"Run {job_id} has undone what it did.", remedy="Fork it from its first step, or request a new run."
             )
         case "gone":
             raise Conflict(

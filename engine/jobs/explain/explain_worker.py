@@ -21,7 +21,7 @@ async def explain_worker(conn: Connection, worker_id: str) -> WorkerExplanation:
     """The one reason a worker takes nothing now, or what it does."""
     row = await fetch_row(conn, EXPLAIN, worker_id=worker_id)
     if row is None:
-        raise NotFound("worker", worker_id, remedy="`atlas status` shows the workers there are.")
+        raise NotFound("worker", worker_id, remedy="`atlas status` lists the workers.")
     is_alive = row["dead_at"] is None and row["has_lease"]
     status = "ended" if not is_alive else "draining" if row["drain_requested_at"] is not None else "alive"
     return explained(WorkerExplanation, "worker", worker_id, status, _why(row))

@@ -95,7 +95,7 @@ async def resume(
     check_bounds("The end of the pause", reason, None)
     row = await fetch_row(conn, PAUSES, id=pause_id, tenant_id=tenant_id)
     if row is None or (tenant_id is not None and row["tenant_id"] != tenant_id):
-        raise NotFound("pause", pause_id, remedy="`atlas pauses` lists those there are.")
+        raise NotFound("pause", pause_id, remedy="`atlas pauses` lists them.")
     with refusals():
         async with under_gate_lock(conn, actor=actor):
             if if_match is not None:
@@ -118,7 +118,7 @@ def named_pause(pauses: Sequence[Pause], kind: PauseKind, name: str, *, is_for_o
     if kind == "type":
         named = [pause for pause in pauses if pause.kind == kind and pause.target == _canonical(name)]
     if not named:
-        raise NotFound("pause of the", f"{kind} {name}", remedy="`atlas pauses` lists those there are.")
+        raise NotFound("pause of the", f"{kind} {name}", remedy="`atlas pauses` lists them.")
     if len(named) > 1:
         raise InvalidInput("The command", [FieldError("TARGET", f"{name!r} is the name of several; use the id of one")])
     return named[0]

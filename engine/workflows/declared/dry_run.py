@@ -198,7 +198,7 @@ class _DryRun:
     def _warn(self, step: Step, plan: _StepPlan) -> None:
         target = self._targets.get((step.kind, str(plan.target)))
         if target is not None and not target.is_known:
-            near = f"; near it: {', '.join(target.near)}" if target.near else ""
+            near = f"; similar: {', '.join(target.near)}" if target.near else ""
             reason = f"nothing has published the {target.kind} {plan.target!r}{near}"
             plan.warnings.append(FieldError(f"{self._path(step)}.{step.kind}", reason))
 

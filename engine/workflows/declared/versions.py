@@ -71,12 +71,12 @@ async def _owner(conn: Connection, key: str, tenant_id: UUID | None) -> str | No
     for owner in (None,) if tenant_id is None else (str(tenant_id), None):
         if await workflows.find_first(where={"key": key, "tenantId": owner}) is not None:
             return owner
-    raise NotFound("workflow", key, remedy="`atlas workflow list --workflows` shows those that there are.")
+    raise NotFound("workflow", key, remedy="`atlas workflow list --workflows` shows them.")
 
 
 async def _version(conn: Connection, key: str, version: int, owner: str | None) -> Workflow:
     row = await prisma_on(conn).workflow.find_first(where={"key": key, "tenantId": owner, "version": version})
     if row is None:
-        remedy = f"`atlas workflow versions {key}` shows those that there are."
+        remedy = f"`atlas workflow versions {key}` shows them."
         raise NotFound("version", f"{version} of workflow {key}", remedy=remedy)
     return from_row(Workflow, row)

@@ -117,7 +117,7 @@ class StepStore:
         return await self._starts.submit((tenant_id, workflow))
 
     async def cancel(self, child_id: UUID) -> bool:
-        """Cancel a child. False: it has ended already."""
+        """Cancel a child. False: it has already ended."""
         return await self._cancels.submit(child_id)
 
     async def now(self) -> datetime:

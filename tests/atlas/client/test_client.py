@@ -210,7 +210,7 @@ async def test_a_call_whose_response_was_lost_is_carried_out_once(at, proxy, con
     assert [job.id async for job in atlas.list_jobs()] == [made.id]
 
     assert (await swallowing(proxy, atlas.cancel_job(made.id))).verdict == "canceled"
-    with pytest.raises(ApiConflict, match="has ended already"):
+    with pytest.raises(ApiConflict, match="has already finished"):
         await atlas.cancel_job(made.id)
     await swallowing(proxy, atlas.retry_job(made.id))
     assert await conn.fetchval("select count(*) from atlas.audit_log where action = 'JOB_RETRIED'") == 1

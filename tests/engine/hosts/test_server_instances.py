@@ -162,7 +162,7 @@ async def test_an_instance_goes_to_a_host_of_its_tenant_that_has_room(conn, host
         await edit_server_instance(conn, instance, name=str(uuid4()), actor=DANA)
     limits = {"limits": {"quotas": {"servers_of_a_host": 1}}}
     await edit_tenant(conn, await find_tenant(conn, "acme"), limits, actor=DANA)
-    with pytest.raises(Conflict, match="as many as there may be"):
+    with pytest.raises(Conflict, match="is reached"):
         await move(conn, instance, hosts[1])
     assert await find_server_instance(conn, "db-1", tenant_id=instance.tenant_id) == instance
     assert await find_server_instance(conn, str(taken.id)) == taken

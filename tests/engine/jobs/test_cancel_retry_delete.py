@@ -43,7 +43,7 @@ async def test_a_running_job_is_asked_to_stop_once(conn):
 
 async def test_an_ended_job_and_a_stranger_are_refused(conn):
     job_id = await failed_job(conn)
-    with pytest.raises(Conflict, match="ended"):
+    with pytest.raises(Conflict, match="already finished"):
         await cancel(conn, job_id, actor=DANA)
     with pytest.raises(NotFound):
         await cancel(conn, uuid4(), actor=DANA)

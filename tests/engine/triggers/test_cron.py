@@ -171,7 +171,7 @@ def test_the_last_due_time_of_years_is_found_without_counting_them():
         ("* * * *", "has 4 fields instead of 5"),
         ("0 * * * * *", "has 6 fields instead of 5"),
         ("", "has 0 fields instead of 5"),
-        ("@reboot", "'@reboot' is none of the names @annually, @daily"),
+        ("@reboot", "'@reboot' is not one of the names @annually, @daily"),
         ("٣ * * * *", "at character 1: '٣' is no minute"),
         (f"{'9' * 180} * * * *", "is no minute"),
         ("0 " * 200, "is longer than"),

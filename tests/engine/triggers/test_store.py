@@ -76,7 +76,7 @@ async def test_a_due_time_of_the_old_zone_fires_and_then_those_since_the_move(co
         ({"cron_expr": "61 * * * *"}, "cron_expr", "at character 1: '61' is no minute"),
         ({"timezone": "Europe/Berln"}, "timezone", "did you mean Europe/Berlin?"),
         ({"cron_expr": None}, "cron_expr", "is needed by a schedule"),
-        ({"event_name": "a.b"}, "event_name", "has no meaning for a schedule"),
+        ({"event_name": "a.b"}, "event_name", "does not apply to a schedule"),
         ({"trigger_type": "event"}, "event_name", "is needed by an event trigger"),
         ({"trigger_type": "event", "event_name": "*", "cron_expr": None}, "event_name", "is neither a name"),
         ({"trigger_type": "event", "event_name": "a.*.b", "cron_expr": None}, "event_name", "is neither a name"),

@@ -130,7 +130,7 @@ async def test_the_requester_may_not_decide(kit):
     run = await kit.run("wf.asks")
     [asked] = await list_approvals(kit.pool, run_id=run.id)
 
-    with pytest.raises(Refused, match="ada asked for this"):
+    with pytest.raises(Refused, match="ada requested this"):
         await decide(kit, asked.id, actor=REQUESTER)
     assert (await list_approvals(kit.pool, run_id=run.id))[0].status == "pending"
 

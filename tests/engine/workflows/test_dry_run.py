@@ -117,7 +117,7 @@ def test_what_would_fail_is_found_before_it_does():
     }
     assert decisions(found)["after"] == "unreached"
     [warning] = found.steps[5].warnings
-    assert str(warning) == "steps[5].job: nothing has published the job type 'EMAIL_SENT'; near it: EMAIL_SEND"
+    assert str(warning) == "steps[5].job: nothing has published the job type 'EMAIL_SENT'; similar: EMAIL_SEND"
 
 
 def test_a_document_or_an_input_that_is_refused_is_followed_no_further():

@@ -431,9 +431,9 @@ async def test_a_canceled_run_is_not_retried_before_its_children_have_stopped(ki
     )
     assert await verb(kit, cancel_run, run.id) == "canceled"
 
-    with pytest.raises(Conflict, match="has not stopped yet"):
+    with pytest.raises(Conflict, match="was asked to stop and still runs"):
         await verb(kit, retry_run, run.id)
-    with pytest.raises(Conflict, match="has not stopped yet"):
+    with pytest.raises(Conflict, match="was asked to stop and still runs"):
         await verb(kit, retry_now, run.id)
     assert (await kit.get(run.id)).status == "canceled"
 
@@ -454,7 +454,7 @@ async def test_nor_is_it_retried_before_the_children_of_its_children_have_stoppe
     )
     assert await verb(kit, cancel_run, run.id) == "canceled"
 
-    with pytest.raises(Conflict, match="has not stopped yet"):
+    with pytest.raises(Conflict, match="was asked to stop and still runs"):
         await verb(kit, retry_run, run.id)
     preview = await verb(kit, preview_bulk_action, "retry", [run.id])
     assert (preview.count, preview.refused) == (0, {run.id: "stopping"})
