@@ -5,21 +5,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 
 from atlas.actors import Actor, ActorType
 from atlas.api.access.authentication import Caller, address_of
 from atlas.api.app_state import AppState
+from atlas.api.http.etags import validators
 from atlas.api.replica.replica import ReplicaRead
 from atlas.db.pool import Connection
+from atlas.engine.etags import Editable
 from atlas.engine.helper_process import Run
 from atlas.engine.jobs.lists.counts import Transaction
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.errors import FieldError, InvalidInput, TenantMoved, no_tenant
 from atlas.models.tenants import Tenant
+
+E = TypeVar("E", bound=Editable)
 
 TENANT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 # What changes nothing of a tenant: reading, verifying its audit log, signing in and out.
@@ -42,6 +46,7 @@ class RequestContext:
     # The transaction that all of the request shares, where it has an idempotency key.
     _joined: "Connection | None" = None
     _helper: Run | None = None
+    _response: Response | None = None
     _after: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -115,6 +120,12 @@ class RequestContext:
         else:
             callback()
 
+    def tagged(self, edited: E) -> E:
+        """What was read or edited; the response names its state."""
+        assert self._response is not None
+        self._response.headers.update(validators(edited))
+        return edited
+
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         """A connection without row-level security and without a transaction, for claims and what follows them.
 
@@ -166,8 +177,9 @@ async def named_tenant(api: AppState, caller: Caller, slug_or_id: str) -> UUID:
     return own.id
 
 
-async def _call(request: Request) -> RequestContext:
+async def _call(request: Request, response: Response) -> RequestContext:
     call: RequestContext = request.scope["atlas.call"]
+    call._response = response
     return call
 
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query
 from pydantic import ConfigDict, Field
 
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag, Name, Number, Text, Whole
 from atlas.api.paging import Limit, NameCursor, list_page
 from atlas.api.request_context import Calling
@@ -123,19 +123,19 @@ async def show_list(
 
 @router.post("", operation_id="create_definition", status_code=201, summary="Allow a command")
 @requires("operator", whole=True, etag=True)
-async def create(body: NewDefinition, call: Calling, response: Response) -> CommandDefinition:
+async def create(body: NewDefinition, call: Calling) -> CommandDefinition:
     """Its key becomes a job type. The program is run with exactly these arguments, never by a shell."""
     async with call.transaction() as conn:
         program = call.api.settings.atlas_command_program
-        return _with_etag(await add_definition(conn, body.described(), actor=call.actor, program=program), response)
+        return _document(call.tagged(await add_definition(conn, body.described(), actor=call.actor, program=program)))
 
 
 @router.get("/{key}", operation_id="get_definition", summary="One definition")
 @requires("operator", "auditor", whole=True, etag=True)
-async def show_one(key: Key, call: Calling, response: Response) -> CommandDefinition:
+async def show_one(key: Key, call: Calling) -> CommandDefinition:
     """By its key, which is the job type of its jobs, or by its id."""
     async with call.transaction(read_only=True) as conn:
-        return _with_etag(await find_definition(conn, await definition_key(conn, key)), response)
+        return _document(call.tagged(await find_definition(conn, await definition_key(conn, key))))
 
 
 @router.patch(
@@ -144,14 +144,12 @@ async def show_one(key: Key, call: Calling, response: Response) -> CommandDefini
     summary="Change a definition; it applies to attempts that start afterwards",
 )
 @requires("operator", whole=True, etag=True)
-async def edit(
-    key: Key, body: DefinitionChange, call: Calling, response: Response, if_match: IfMatch
-) -> CommandDefinition:
+async def edit(key: Key, body: DefinitionChange, call: Calling, if_match: IfMatch) -> CommandDefinition:
     """Fields that are not sent stay as they are."""
     async with call.transaction() as conn:
         key = await definition_key(conn, key)
         changed = await edit_definition(conn, key, body.described(), actor=call.actor, if_match=if_match)
-    return _with_etag(changed, response)
+    return _document(call.tagged(changed))
 
 
 @router.delete(
@@ -160,16 +158,11 @@ async def edit(
     summary="Disable a definition: none of its jobs is enqueued or started any more",
 )
 @requires("operator", whole=True, etag=True)
-async def disable(key: Key, call: Calling, response: Response, if_match: IfMatch) -> CommandDefinition:
+async def disable(key: Key, call: Calling, if_match: IfMatch) -> CommandDefinition:
     """Running jobs go on. `PATCH` with `is_active` allows it again."""
     async with call.transaction() as conn:
         key = await definition_key(conn, key)
-        return _with_etag(await disable_definition(conn, key, actor=call.actor, if_match=if_match), response)
-
-
-def _with_etag(definition: Definition, response: Response) -> CommandDefinition:
-    response.headers.update(validators(definition))
-    return _document(definition)
+        return _document(call.tagged(await disable_definition(conn, key, actor=call.actor, if_match=if_match)))
 
 
 def _document(definition: Definition) -> CommandDefinition:

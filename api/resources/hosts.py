@@ -4,10 +4,10 @@ from functools import partial
 from operator import attrgetter
 from uuid import UUID
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from atlas.api.access.roles import MANAGERS, READERS
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Flag, Id, Name
 from atlas.api.paging import IdCursor, Limit, list_page, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -62,32 +62,31 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     summary="Add a host; it authenticates with a token of the role host",
 )
 @requires(*MANAGERS, etag=True)
-async def create(body: NewName, call: Calling, response: Response) -> Host:
+async def create(body: NewName, call: Calling) -> Host:
     """`POST /tokens` makes its token, with the scope `host_id`."""
     async with call.transaction() as conn:
         host = await add_host(conn, tenant_id=call.home, name=body.name, actor=call.actor)
-    response.headers.update(validators(host))
-    return host
+    return call.tagged(host)
 
 
 @router.get("/{host_id:uuid}", operation_id="get_host", summary="One host")
 @requires(*READERS, etag=True)
-async def show_one(host_id: Id, call: Calling, response: Response) -> Host:
+async def show_one(host_id: Id, call: Calling) -> Host:
     """With the names of its servers, and when it was seen last."""
     async with call.transaction(read_only=True) as conn:
-        return await _host_with_etag(conn, await _find(conn, host_id, call), response)
+        return await _with_servers(conn, call.tagged(await _find(conn, host_id, call)))
 
 
 @router.patch("/{host_id:uuid}", operation_id="edit_host", summary="Let a host fetch jobs, or not, or rename it")
 @requires(*MANAGERS, etag=True)
-async def edit(host_id: Id, body: HostChange, call: Calling, response: Response, if_match: IfMatch) -> Host:
+async def edit(host_id: Id, body: HostChange, call: Calling, if_match: IfMatch) -> Host:
     """Its running job continues."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         changed = await edit_host(
             conn, host, is_active=body.is_active, name=body.name, actor=call.actor, if_match=if_match
         )
-        return await _host_with_etag(conn, changed, response)
+        return await _with_servers(conn, call.tagged(changed))
 
 
 @router.delete(
@@ -121,20 +120,20 @@ async def show_instances(
     "/{host_id:uuid}/instances", operation_id="create_server", status_code=201, summary="Add a server of a host"
 )
 @requires(*MANAGERS, etag=True)
-async def add_instance(host_id: Id, body: NewName, call: Calling, response: Response) -> ServerInstance:
+async def add_instance(host_id: Id, body: NewName, call: Calling) -> ServerInstance:
     """Jobs that name it are run by its host."""
     async with call.transaction() as conn:
         host = await _find(conn, host_id, call)
         added = await add_server_instance(conn, host, name=body.name, actor=call.actor)
-    return _instance_with_etag(added, response)
+    return call.tagged(added)
 
 
 @router.get("/{host_id:uuid}/instances/{instance_id:uuid}", operation_id="get_server", summary="One server of a host")
 @requires(*READERS, etag=True)
-async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: Response) -> ServerInstance:
+async def show_instance(host_id: Id, instance_id: Id, call: Calling) -> ServerInstance:
     """404 if it is on another host."""
     async with call.transaction(read_only=True) as conn:
-        return _instance_with_etag(await _find_instance(conn, host_id, instance_id, call), response)
+        return call.tagged(await _find_instance(conn, host_id, instance_id, call))
 
 
 @router.patch(
@@ -144,7 +143,7 @@ async def show_instance(host_id: Id, instance_id: Id, call: Calling, response: R
 )
 @requires(*MANAGERS, etag=True)
 async def edit_instance(
-    host_id: Id, instance_id: Id, body: InstanceChange, call: Calling, response: Response, if_match: IfMatch
+    host_id: Id, instance_id: Id, body: InstanceChange, call: Calling, if_match: IfMatch
 ) -> ServerInstance:
     """Its queued jobs move with it. While one of its jobs runs, a move is 409."""
     async with call.transaction() as conn:
@@ -152,7 +151,7 @@ async def edit_instance(
         changed = await edit_server_instance(
             conn, instance, name=body.name, host_id=body.host_id, actor=call.actor, if_match=if_match
         )
-    return _instance_with_etag(changed, response)
+    return call.tagged(changed)
 
 
 @router.delete(
@@ -177,11 +176,5 @@ async def _find_instance(conn: Connection, host_id: UUID, instance_id: UUID, cal
     return await find_server_instance(conn, str(instance_id), tenant_id=call.tenant_id, host_id=host_id)
 
 
-def _instance_with_etag(instance: ServerInstance, response: Response) -> ServerInstance:
-    response.headers.update(validators(instance))
-    return instance
-
-
-async def _host_with_etag(conn: Connection, host: Host, response: Response) -> Host:
-    response.headers.update(validators(host))
+async def _with_servers(conn: Connection, host: Host) -> Host:
     return (await list_hosts(conn, id=host.id, limit=1))[0]

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.access.roles import MANAGERS, READERS
-from atlas.api.http.etags import IfMatch, IsNew, validators
+from atlas.api.http.etags import IfMatch, IsNew
 from atlas.api.models.common import Body, Id, Name, Number, Text
 from atlas.api.paging import Cursor, Limit, page_of, read_cursor
 from atlas.api.request_context import Calling, RequestContext
@@ -52,7 +52,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: Cursor = None) -> 
 
 @router.put("", operation_id="pause", summary="Pause a tenant, type, definition, workflow, host or trigger")
 @requires(*MANAGERS, etag=True)
-async def pause_target(body: PauseBody, call: Calling, response: Response, if_match: IfMatch, is_new: IsNew) -> Pause:
+async def pause_target(body: PauseBody, call: Calling, if_match: IfMatch, is_new: IsNew) -> Pause:
     """After the response nothing of it starts until it is resumed. Running jobs go on, and jobs can be enqueued.
 
     The response comes when every worker has confirmed that, after two seconds at the latest: `workers` and `confirmed`
@@ -73,9 +73,8 @@ async def pause_target(body: PauseBody, call: Calling, response: Response, if_ma
             if_match=if_match,
             is_new=is_new,
         )
-    response.headers.update(validators(paused))
     async with call.connection() as conn:
-        return await wait_until_paused(conn, paused)
+        return await wait_until_paused(conn, call.tagged(paused))
 
 
 @router.delete("/{pause_id:uuid}", operation_id="resume", status_code=204, summary="End a pause")

@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 from pydantic import Field, StringConstraints
 
 from atlas.api.access.roles import READERS
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
@@ -98,19 +98,19 @@ async def check(body: PolicyQuestion, call: Calling) -> PolicyVerdict:
 
 @router.get("/{label}", operation_id="get_policy", summary="One rule")
 @requires(*READERS, etag=True)
-async def show_one(label: Label, call: Calling, response: Response) -> PolicyRule:
+async def show_one(label: Label, call: Calling) -> PolicyRule:
     """By its label: the tenant's own, else the one for all tenants."""
     async with call.transaction(read_only=True) as conn:
-        return _with_tag(await find_rule(conn, label, tenant_id=call.tenant_id), response)
+        return call.tagged(await find_rule(conn, label, tenant_id=call.tenant_id))
 
 
 @router.patch("/{label}", operation_id="edit_policy", summary="Change a rule")
 @requires("operator", etag=True)
-async def edit(label: Label, body: RuleChange, call: Calling, response: Response, if_match: IfMatch) -> PolicyRule:
+async def edit(label: Label, body: RuleChange, call: Calling, if_match: IfMatch) -> PolicyRule:
     """It holds for requests that are decided from now on. An operator who names no tenant means one for all tenants."""
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
-        return _with_tag(await edit_rule(conn, label, body.described(), **about), response)
+        return call.tagged(await edit_rule(conn, label, body.described(), **about))
 
 
 @router.delete("/{label}", operation_id="remove_policy", status_code=204, summary="Remove a rule")
@@ -119,8 +119,3 @@ async def remove(label: Label, call: Calling) -> None:
     """By its label; an operator who names no tenant means one for all tenants."""
     async with call.transaction() as conn:
         await remove_rule(conn, label, actor=call.actor, tenant_id=call.tenant_id)
-
-
-def _with_tag(rule: PolicyRule, response: Response) -> PolicyRule:
-    response.headers.update(validators(rule))
-    return rule

@@ -65,12 +65,11 @@ class EngineBody(Body):
 
 @router.get("/system/atlas-online", operation_id="get_gate", summary="Whether Atlas starts work")
 @requires(*PEOPLE, "host", "worker", by_tenant=False, etag=True)
-async def show_gate(call: Calling, response: Response) -> Gate:
+async def show_gate(call: Calling) -> Gate:
     """Who switched it, when and why, and when it opens by itself."""
     async with call.transaction(read_only=True) as conn:
         gate = await read_gate(conn)
-    response.headers.update(validators(gate))
-    return gate
+    return call.tagged(gate)
 
 
 @router.put(

@@ -6,11 +6,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query
 from pydantic import Field
 
 from atlas.api.access.roles import READERS
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Document, Name
 from atlas.api.paging import Limit, NameCursor, read_page
 from atlas.api.problems import Busy
@@ -72,36 +72,34 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: NameCursor = None)
 
 @router.post("", operation_id="create_tenant", status_code=201, summary="Add a tenant")
 @requires("operator", whole=True, etag=True)
-async def create(body: NewTenant, call: Calling, response: Response) -> Tenant:
+async def create(body: NewTenant, call: Calling) -> Tenant:
     """It begins without limits of its own; its time zone is the clock of its schedules."""
     async with call.transaction() as conn:
         tenant = await add_tenant(conn, slug=body.slug, name=body.name, timezone=body.timezone, actor=call.actor)
     # The slug may have been that of a tenant that was removed.
     call.after_commit(call.api.tenants.forget)
-    return _with_etag(tenant, response)
+    return call.tagged(tenant)
 
 
 @router.get("/{slug_or_id}", operation_id="get_tenant", summary="One tenant")
 @requires(*READERS, by_tenant=False, etag=True)
-async def show_one(slug_or_id: SlugOrId, call: Calling, response: Response) -> Tenant:
+async def show_one(slug_or_id: SlugOrId, call: Calling) -> Tenant:
     """By its slug or its id."""
     async with call.transaction(read_only=True) as conn:
-        return _with_etag(await _find(conn, slug_or_id, call), response)
+        return call.tagged(await _find(conn, slug_or_id, call))
 
 
 @router.patch(
     "/{slug_or_id}", operation_id="edit_tenant", summary="Change a tenant's name, time zone, limits or retention"
 )
 @requires("operator", whole=True, etag=True)
-async def edit(
-    slug_or_id: SlugOrId, body: TenantChange, call: Calling, response: Response, if_match: IfMatch
-) -> Tenant:
+async def edit(slug_or_id: SlugOrId, body: TenantChange, call: Calling, if_match: IfMatch) -> Tenant:
     """`limits` and `retention` are replaced as a whole; what they do not name has its default."""
     async with call.transaction() as conn:
         tenant = await _find(conn, slug_or_id, call)
         changed = await edit_tenant(conn, tenant, body.described(), actor=call.actor, if_match=if_match)
     call.after_commit(call.api.tenants.forget)
-    return _with_etag(changed, response)
+    return call.tagged(changed)
 
 
 @router.delete(
@@ -159,11 +157,6 @@ async def _remove(tenant: Tenant, call: RequestContext) -> tuple[str | None, boo
         # It has begun all the same, and a scheduler waits longer for a lock than a request may.
         return "waits for others", False
     return last, True
-
-
-def _with_etag(tenant: Tenant, response: Response) -> Tenant:
-    response.headers.update(validators(tenant))
-    return tenant
 
 
 async def _find(conn: Connection, slug_or_id: str, call: RequestContext) -> Tenant:

@@ -6,11 +6,11 @@ from operator import attrgetter
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter
 
 from atlas.api.access.roles import MANAGERS, READERS
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag, Id, Name, Timestamp, Whole
 from atlas.api.paging import Cursor, IdCursor, Limit, list_page, read_cursor, read_page
 from atlas.api.request_context import Calling, RequestContext
@@ -101,12 +101,11 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 @router.post("", operation_id="create_trigger", status_code=201, summary="Add a trigger")
 @requires(*MANAGERS, helper=True, etag=True)
-async def create(body: NewTrigger, call: Calling, response: Response) -> Trigger:
+async def create(body: NewTrigger, call: Calling) -> Trigger:
     """A schedule's first time is the first after now; a trigger on an event sees the events after now."""
     async with call.helper() as run, call.transaction() as conn:
         trigger = await add_trigger(conn, call.home, body.described(), actor=call.actor, run=run)
-    response.headers.update(validators(trigger))
-    return trigger
+    return call.tagged(trigger)
 
 
 @router.post("/preview", operation_id="preview_schedule", summary="The next times of a schedule, before it is saved")
@@ -121,25 +120,23 @@ async def preview_schedule(body: PreviewBody, call: Calling) -> Listed[Occurrenc
 
 @router.get("/{trigger_id:uuid}", operation_id="get_trigger", summary="One trigger")
 @requires(*READERS, etag=True)
-async def show_one(trigger_id: Id, call: Calling, response: Response) -> Trigger:
+async def show_one(trigger_id: Id, call: Calling) -> Trigger:
     """With the time that it is due next, and why it could not fire last."""
     async with call.transaction(read_only=True) as conn:
         trigger = await find_trigger(conn, trigger_id, tenant_id=call.tenant_id)
-    response.headers.update(validators(trigger))
-    return trigger
+    return call.tagged(trigger)
 
 
 @router.patch(
     "/{trigger_id:uuid}", operation_id="edit_trigger", summary="Change a trigger; a changed schedule starts from now"
 )
 @requires(*MANAGERS, helper=True, etag=True)
-async def edit(trigger_id: Id, body: TriggerChange, call: Calling, response: Response, if_match: IfMatch) -> Trigger:
+async def edit(trigger_id: Id, body: TriggerChange, call: Calling, if_match: IfMatch) -> Trigger:
     """Fields that are not sent stay as they are; null removes an optional one."""
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.helper() as run, call.transaction() as conn:
         changed = await edit_trigger(conn, trigger_id, body.described(), **about, run=run)
-    response.headers.update(validators(changed))
-    return changed
+    return call.tagged(changed)
 
 
 @router.delete(

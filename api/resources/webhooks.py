@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 from pydantic import ConfigDict, Field, StringConstraints
 
 from atlas.api.access.roles import MANAGERS, READERS
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Flag, Id, Whole
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
@@ -77,36 +77,33 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
 
 @router.post("", operation_id="create_webhook", status_code=201, summary="Add a webhook")
 @requires(*MANAGERS, etag=True, no_key="a webhook's secret is returned once and never stored in clear")
-async def create(body: NewWebhook, call: Calling, response: Response) -> CreatedWebhook:
+async def create(body: NewWebhook, call: Calling) -> CreatedWebhook:
     """It gets what happens from now on. The response shows the secret, once."""
     async with call.transaction() as conn:
         webhook, clear = await add_webhook(
             conn, call.home, body.url, body.events, description=body.description, actor=call.actor
         )
-    response.headers.update(validators(webhook))
-    return CreatedWebhook(**dict(webhook), secret=clear)
+    return CreatedWebhook(**dict(call.tagged(webhook)), secret=clear)
 
 
 @router.get("/{webhook_id:uuid}", operation_id="get_webhook", summary="One webhook")
 @requires(*READERS, etag=True)
-async def show_one(webhook_id: Id, call: Calling, response: Response) -> Webhook:
+async def show_one(webhook_id: Id, call: Calling) -> Webhook:
     """With whether its deliveries fail. They are the jobs whose correlation id is `webhook:<id>`."""
     async with call.transaction(read_only=True) as conn:
         webhook = await find_webhook(conn, webhook_id, tenant_id=call.tenant_id)
-    response.headers.update(validators(webhook))
-    return webhook
+    return call.tagged(webhook)
 
 
 @router.patch("/{webhook_id:uuid}", operation_id="edit_webhook", summary="Change a webhook")
 @requires(*MANAGERS, etag=True)
-async def edit(webhook_id: Id, body: WebhookChange, call: Calling, response: Response, if_match: IfMatch) -> Webhook:
+async def edit(webhook_id: Id, body: WebhookChange, call: Calling, if_match: IfMatch) -> Webhook:
     """Fields that are not sent stay as they are. Enabled again, it gets what happens from then on."""
     async with call.transaction() as conn:
         webhook = await edit_webhook(
             conn, webhook_id, body.described(), actor=call.actor, tenant_id=call.tenant_id, if_match=if_match
         )
-    response.headers.update(validators(webhook))
-    return webhook
+    return call.tagged(webhook)
 
 
 @router.post(

@@ -4,11 +4,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 from pydantic import ConfigDict, Field
 
 from atlas.api.access.roles import MANAGERS, PEOPLE, READERS
-from atlas.api.http.etags import IfMatch, validators
+from atlas.api.http.etags import IfMatch
 from atlas.api.models.common import Body, Document, Flag, Whole
 from atlas.api.paging import IdCursor, Limit, NumberCursor, list_page, read_page
 from atlas.api.request_context import Calling
@@ -96,7 +96,7 @@ async def show_list(call: Calling, limit: Limit = 50, cursor: IdCursor = None) -
     "", operation_id="save_workflow", status_code=201, summary="Save a declared workflow as its newest version"
 )
 @requires(*MANAGERS, helper=True, etag=True)
-async def save(body: NewVersion, call: Calling, response: Response, if_match: IfMatch) -> SavedWorkflow:
+async def save(body: NewVersion, call: Calling, if_match: IfMatch) -> SavedWorkflow:
     """An operator who names no tenant saves it for all tenants. Runs keep the version they started with."""
     async with call.helper() as run, call.transaction() as conn:
         saved = await save_workflow(
@@ -108,8 +108,7 @@ async def save(body: NewVersion, call: Calling, response: Response, if_match: If
             expected_version=body.expected_version,
             run=run,
         )
-    response.headers.update(validators(saved))
-    return SavedWorkflow.model_validate(saved)
+    return SavedWorkflow.model_validate(call.tagged(saved))
 
 
 @router.post("/check", operation_id="check_workflow", summary="Every error of a declared workflow, without saving it")
@@ -140,7 +139,7 @@ async def try_out(body: DryRunBody, call: Calling) -> DryRun:
 
 @router.get("/{key}", operation_id="get_workflow", summary="One workflow")
 @requires(*PEOPLE, etag=True)
-async def show_one(key: Key, call: Calling, response: Response) -> Workflow:
+async def show_one(key: Key, call: Calling) -> Workflow:
     """In its newest version; a tenant's own comes before one for all tenants."""
     async with call.transaction(read_only=True) as conn:
         page = await list_workflows(conn, tenant_id=call.tenant_id, key=key)
@@ -148,8 +147,7 @@ async def show_one(key: Key, call: Calling, response: Response) -> Workflow:
         raise NotFound("workflow", key)
     # A tenant's own workflow comes before one for all tenants.
     workflow = max(page, key=lambda workflow: (workflow.tenant_id is not None, workflow.version))
-    response.headers.update(validators(workflow))
-    return workflow
+    return call.tagged(workflow)
 
 
 @router.get(
@@ -200,12 +198,11 @@ async def restore(key: Key, body: RollBack, call: Calling) -> SavedWorkflow:
     summary="Let a workflow start, or not; running runs continue",
 )
 @requires(*MANAGERS, etag=True)
-async def edit(key: Key, body: WorkflowChange, call: Calling, response: Response, if_match: IfMatch) -> None:
+async def edit(key: Key, body: WorkflowChange, call: Calling, if_match: IfMatch) -> None:
     """In all its versions. An operator who names no tenant means the one for all tenants."""
     about: dict[str, Any] = {"actor": call.actor, "tenant_id": call.tenant_id, "if_match": if_match}
     async with call.transaction() as conn:
-        workflow = await enable_workflow(conn, key, enabled=body.is_enabled, **about)
-    response.headers.update(validators(workflow))
+        call.tagged(await enable_workflow(conn, key, enabled=body.is_enabled, **about))
 
 
 @schema_router.get("", operation_id="get_workflow_schema", summary="The JSON Schema of declared workflows")

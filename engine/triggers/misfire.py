@@ -37,7 +37,7 @@ class Plan:
 def first_open(cron: Cron, due: datetime | None, start: datetime) -> datetime:
     """The first open due time of a schedule: `due`, or the first one after `start`.
 
-    A `due` that is not one of its times was computed by old rules of its zone, and moves to the time by the new rules. If
+    A `due` that is none of its times was computed by old rules of its zone, and moves to the time by the new rules. If
     that is not near, the schedule has moved to another zone, and what was open there fires first.
     """
     if due is None:
