@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+import orjson
+
 ActorType = Literal["user", "agent", "system"]
 
 
@@ -30,6 +32,10 @@ class Actor:
         if self.token is not None:
             meta["token"] = self.token
         return meta
+
+    def arguments(self, **facts: Any) -> dict[str, str]:
+        """The actor as arguments of a statement that writes an audit row; its meta has these facts too."""
+        return {"actor_type": self.type, "actor_id": self.id, "meta": orjson.dumps({**self.meta, **facts}).decode()}
 
 
 def system(name: str) -> Actor:

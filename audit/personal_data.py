@@ -88,9 +88,7 @@ async def erase(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID
             subject=form,
             tenant_id=tenant_id,
             texts=list(FREE_TEXTS),
-            actor_type=actor.type,
-            actor_id=actor.id,
-            meta=orjson.dumps(actor.meta).decode(),
+            **actor.arguments(),
         )
     return erased
 

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
-import orjson
 
 from atlas.actors import Actor
 from atlas.audit.forwarding.places import require_forwarded
@@ -66,9 +65,7 @@ async def prune(
             through = newest if through is None else through
             await require_forwarded(conn, through)
             signed = {**(facts or {}), "order": await _order(conn, key, through)}
-            rows: int = await fetch_value(
-                conn, PRUNE, through=through, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, signed)
-            )
+            rows: int = await fetch_value(conn, PRUNE, through=through, **actor.arguments(**signed))
             return PrunedRows(through, rows)
     except asyncpg.UniqueViolationError as error:
         raise Conflict(
@@ -95,9 +92,7 @@ async def new_epoch(
     try:
         async with conn.transaction():
             await fetch_value(conn, LOCK_TIMEOUT, milliseconds=str(round(timeout / timedelta(milliseconds=1))))
-            begun: int = await fetch_value(
-                conn, NEW_EPOCH, reason=reason, actor_type=actor.type, actor_id=actor.id, meta=_meta(actor, facts)
-            )
+            begun: int = await fetch_value(conn, NEW_EPOCH, reason=reason, **actor.arguments(**(facts or {})))
             return begun
     except asyncpg.LockNotAvailableError as error:
         raise Conflict(
@@ -115,7 +110,3 @@ async def _order(conn: Connection, key: SigningKey, through: int) -> str:
     seal = await prisma_on(conn).auditseal.find_unique_or_raise({"n": through})
     named = await named_as_log(conn, key)
     return named.order_prune(through, seal.size, seal.root.decode())
-
-
-def _meta(actor: Actor, more: Mapping[str, Any] | None = None) -> str:
-    return orjson.dumps({**actor.meta, **(more or {})}).decode()

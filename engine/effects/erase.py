@@ -2,8 +2,6 @@
 
 from uuid import UUID
 
-import orjson
-
 from atlas.actors import Actor
 from atlas.audit.personal_data import forms_of
 from atlas.db.pool import Connection
@@ -15,7 +13,6 @@ ERASE = statement("engine/effects/sql/erase_details.sql")
 async def erase_details(conn: Connection, subject: str, *, actor: Actor, tenant_id: UUID | None = None) -> int:
     """Replace the details that hold this value by a mark; return how many."""
     erased = 0
-    who = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
     for form in forms_of(subject):
-        erased += await fetch_value(conn, ERASE, subject=form, tenant_id=tenant_id, **who)
+        erased += await fetch_value(conn, ERASE, subject=form, tenant_id=tenant_id, **actor.arguments())
     return erased

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-import orjson
-
 from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
@@ -53,9 +51,7 @@ async def settle_effect(
             state=state,
             reference=reference,
             by_another=verdict.effect != "allow",
-            actor_type=actor.type,
-            actor_id=actor.id,
-            meta=orjson.dumps({**actor.meta, "outcome": outcome, **verdict.facts}).decode(),
+            **actor.arguments(outcome=outcome, **verdict.facts),
         )
         if row is None:
             raise NotFound("effect", effect_id)

@@ -190,9 +190,7 @@ class TenantImport:
             tenant_id=self.manifest.tenant_id,
             definitions=orjson.dumps(self.manifest.definitions).decode(),
             workflows=orjson.dumps(self.manifest.workflows).decode(),
-            actor_type=actor.type,
-            actor_id=actor.id,
-            meta=orjson.dumps(actor.meta).decode(),
+            **actor.arguments(),
         )
 
     def _check_audit(self, part: AuditPart, keys: Sequence[VerifierKey]) -> None:

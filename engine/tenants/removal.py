@@ -185,8 +185,7 @@ async def _step(conn: Connection, tenant_id: UUID, actor: Actor, batch: int) -> 
     if ids and not held["is_moved"]:
         await change_many(conn, "cancel", ids, actor=actor, tenant_id=tenant_id)
         return RemovalStep("canceled", "jobs", len(ids))
-    who = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
-    row = await fetch_row(conn, REMOVE_ROWS, tenant_id=tenant_id, limit=batch, **who)
+    row = await fetch_row(conn, REMOVE_ROWS, tenant_id=tenant_id, limit=batch, **actor.arguments())
     if row is None:
         await _remove(conn, held, actor)
         return None

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import orjson
-
 from atlas.actors import Actor
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch, retry_deadlocks, statement
@@ -23,14 +21,7 @@ async def change_many(
 
     The caller has asked whether policy lets a run be retried: see `refused_by_policy`.
     """
-    values = {
-        "action": action,
-        "ids": list(job_ids),
-        "tenant_id": tenant_id,
-        "actor_type": actor.type,
-        "actor_id": actor.id,
-        "meta": orjson.dumps(actor.meta).decode(),
-    }
+    values = {"action": action, "ids": list(job_ids), "tenant_id": tenant_id, **actor.arguments()}
     # A run and its child are locked in opposite order when one is canceled while the other ends, and two calls that
     # retry jobs of the same dedupe keys can wait for each other.
     rows = await retry_deadlocks(conn, lambda: fetch(conn, CHANGE, **values))

@@ -75,9 +75,7 @@ async def switch(
             online=online,
             reason=reason,
             seconds=None if until is None else until.total_seconds(),
-            actor_type=actor.type,
-            actor_id=actor.id,
-            meta=orjson.dumps(actor.meta).decode(),
+            **actor.arguments(),
         )
     return gate_of(state).model_copy(update={"unblocked": unblocked})
 
@@ -153,11 +151,10 @@ async def switch_engine(
 ) -> Gate:
     """Let requests for workflows become runs, or wait. Runs that have begun go on. Atlas must have been online once."""
     check_bounds("The switch", reason, None)
-    facts = {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
     async with conn.transaction():
         if if_match is not None:
             require_match(gate_of(await fetch_value(conn, LOCK_ROW)), if_match, "gate", "atlas_online")
-        state = await fetch_value(conn, ENGINE, enabled=enabled, reason=reason, **facts)
+        state = await fetch_value(conn, ENGINE, enabled=enabled, reason=reason, **actor.arguments())
     gate = gate_of(state) if state is not None else await read_gate(conn)
     if gate.since is None:
         raise Refused(gate.closed_because, remedy="Bring it online with `atlas online`, then switch the engine.")

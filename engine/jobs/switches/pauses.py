@@ -75,7 +75,7 @@ async def pause(
                 tenant_id=owner,
                 reason=reason,
                 seconds=None if until is None else until.total_seconds(),
-                **_facts(actor),
+                **actor.arguments(),
             )
     if row is None:
         raise Refused("Atlas was never brought online: nothing starts.", remedy="Bring it online with `atlas online`.")
@@ -100,7 +100,7 @@ async def resume(
         async with under_gate_lock(conn, actor=actor):
             if if_match is not None:
                 require_match(await _find(conn, pause_id), if_match, "pause of the", f"{row['kind']} {row['name']}")
-            await fetch(conn, RESUME, id=pause_id, reason=reason, **_facts(actor))
+            await fetch(conn, RESUME, id=pause_id, reason=reason, **actor.arguments())
     return from_row(Pause, row)
 
 
@@ -176,10 +176,6 @@ async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: 
     if len(rows) > 1:
         raise InvalidInput("The pause", [FieldError("target", f"{name!r} is the name of several; use the id of one")])
     return rows[0]["target"], rows[0]["tenant_id"]
-
-
-def _facts(actor: Actor) -> dict[str, str]:
-    return {"actor_type": actor.type, "actor_id": actor.id, "meta": orjson.dumps(actor.meta).decode()}
 
 
 def _canonical(name: str) -> str:
