@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import orjson
@@ -13,12 +13,14 @@ import orjson
 from atlas.actors import Actor
 from atlas.db.pool import Connection, Queryable
 from atlas.db.schema import role
-from atlas.db.statements import fetch, fetch_row, fetch_value, statement
+from atlas.db.statements import Statement, fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import Precondition, require_match
 from atlas.engine.jobs.start_right import LAPSE_SECONDS
 from atlas.errors import FieldError, InvalidInput, Refused
 from atlas.logs import get_logger
-from atlas.models.system import Gate
+from atlas.models.system import Gate, Pause
+
+S = TypeVar("S", Gate, Pause)
 
 READ = statement("engine/jobs/switches/sql/gate_read.sql")
 HOLD = statement("engine/jobs/switches/sql/gate_hold.sql")
@@ -167,16 +169,19 @@ async def wait_until_closed(conn: Connection, gate: Gate) -> Gate:
     Returns when every worker has confirmed that and what was given to hosts, remote workers and recurring functions has
     started, and after two seconds at the latest: then the right of the others to start has lapsed.
     """
+    return await wait_until_confirmed(conn, CONFIRMED, gate, version=gate.version)
+
+
+async def wait_until_confirmed(conn: Connection, query: Statement, changed: S, **values: Any) -> S:
+    """Wait for the confirmations that a statement counts, and add their number to the gate or the pause."""
     ends_at = time.monotonic() + LAPSE_SECONDS
-    while True:
-        row = await fetch_row(conn, CONFIRMED, version=gate.version, lapse=LAPSE_SECONDS)
-        if row is None or not row["is_current"]:
-            # Switched again by someone else.
-            return gate
-        is_closed = row["confirmed"] == row["workers"] and not row["handing_out"]
-        if is_closed or time.monotonic() >= ends_at:
-            return gate.model_copy(update={"workers": row["workers"], "confirmed": row["confirmed"]})
+    while row := await fetch_row(conn, query, **values, lapse=LAPSE_SECONDS):
+        is_confirmed = row["confirmed"] == row["workers"] and not row["handing_out"]
+        if is_confirmed or time.monotonic() >= ends_at:
+            return changed.model_copy(update={"workers": row["workers"], "confirmed": row["confirmed"]})
         await asyncio.sleep(COUNT_SECONDS)
+    # Someone has switched or resumed it since.
+    return changed
 
 
 async def confirm_closed(conn: Connection, worker_id: str, version: int) -> None:

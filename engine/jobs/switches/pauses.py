@@ -5,8 +5,6 @@ is paused. A worker that hears of a new pause starts nothing more that it claime
 that; what it claims from then on is not paused. See `start_right`.
 """
 
-import asyncio
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
@@ -18,8 +16,7 @@ from atlas.db.pool import Connection, Queryable
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.etags import Precondition, Stale, require_match
 from atlas.engine.jobs.new_jobs.refusals import refusals
-from atlas.engine.jobs.start_right import LAPSE_SECONDS
-from atlas.engine.jobs.switches.gate import COUNT_SECONDS, check_bounds, under_gate_lock
+from atlas.engine.jobs.switches.gate import check_bounds, under_gate_lock, wait_until_confirmed
 from atlas.errors import FieldError, InvalidInput, NotFound, Refused
 from atlas.models.rows import from_row, from_rows
 from atlas.models.system import Pause, PauseKind
@@ -130,15 +127,7 @@ async def wait_until_paused(conn: Connection, paused: Pause) -> Pause:
     Returns when every worker has confirmed that and what was given to hosts and remote workers has started, and after
     two seconds at the latest: then the right of the others to start has lapsed.
     """
-    ends_at = time.monotonic() + LAPSE_SECONDS
-    while True:
-        row = await fetch_row(conn, CONFIRMED, id=paused.id, version=paused.version, lapse=LAPSE_SECONDS)
-        if row is None:
-            return paused
-        is_held = row["confirmed"] == row["workers"] and not row["handing_out"]
-        if is_held or time.monotonic() >= ends_at:
-            return paused.model_copy(update={"workers": row["workers"], "confirmed": row["confirmed"]})
-        await asyncio.sleep(COUNT_SECONDS)
+    return await wait_until_confirmed(conn, CONFIRMED, paused, id=paused.id, version=paused.version)
 
 
 async def confirm_paused(conn: Connection, worker_id: str, version: int) -> None:

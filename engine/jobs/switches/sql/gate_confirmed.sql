@@ -1,11 +1,9 @@
 -- How many of the workers that could start something when the gate was closed have confirmed that they do not: of those that are
 -- alive, or whose lease ended so recently that their right to start may outlast it. One that retired starts nothing.
 -- handing_out: hosts, remote workers or schedulers claimed something so shortly before that it may not have been started yet.
--- is_current: the gate was not switched since. Looks across tenants: the gate is one for all. Called by engine/jobs/switches/gate.py.
+-- No row: the gate was switched since. Looks across tenants: the gate is one for all. Called by engine/jobs/switches/gate.py.
 -- SQL, because it counts by the database's clock.
-select
-  coalesce((s.value->>'version')::bigint, 0) = :version and s.value->>'online' = 'false' as is_current,
-  w.workers, w.confirmed,
+select w.workers, w.confirmed,
   exists (
     select from only atlas.jobs j
     where j.lease_expires_at is not null
@@ -23,4 +21,6 @@ cross join lateral (
     and w.lease_expires_at > clock_timestamp() - :lapse::float8 * interval '1 second'
     and (w.dead_at is null or w.dead_at >= w.lease_expires_at)
 ) w
-where s.key = 'atlas_online';
+where s.key = 'atlas_online'
+  and coalesce((s.value->>'version')::bigint, 0) = :version
+  and s.value->>'online' = 'false';
