@@ -25,8 +25,6 @@ begin
     return false;
   end if;
   facts := jsonb_build_object('epoch', newest, 'key', p_key);
-  insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
-  values ('system', 'signer', 'AUDIT_KEY', 'audit_epoch', newest::text, 'The key that signs this epoch', facts,
-    audit_body(null, 'system', 'signer', 'info', 'AUDIT_KEY', 'audit_epoch', newest::text, 'The key that signs this epoch', facts));
+  perform record_event(null, 'system', 'signer', 'info', 'AUDIT_KEY', 'audit_epoch', newest::text, 'The key that signs this epoch', facts);
   return true;
 end $$;

@@ -26,8 +26,6 @@ begin
     jsonb_build_object('ended', jsonb_build_object('checkpoints', count(*), 'size', max(c.size))) end
   into facts
   from audit_checkpoint c where c.epoch = begun - 1;
-  insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
-  values (p_actor_type::actor_type, p_actor_id, 'warn', 'AUDIT_EPOCH', 'audit_epoch', begun::text, p_reason, facts,
-    audit_body(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_EPOCH', 'audit_epoch', begun::text, p_reason, facts));
+  perform record_event(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_EPOCH', 'audit_epoch', begun::text, p_reason, facts);
   return begun;
 end $$;

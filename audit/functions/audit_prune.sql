@@ -69,8 +69,6 @@ begin
   words := gone || ' rows of the seals up to ' || p_through || ' were removed';
   facts := p_meta || jsonb_build_object('through_seal', p_through, 'rows', gone, 'size', seal.size, 'root', encode(seal.root, 'hex'),
     'keys', coalesce(keys, '[]'));
-  insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, message, meta, body)
-  values (p_actor_type::actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts,
-    audit_body(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts));
+  perform record_event(null, p_actor_type, p_actor_id, 'warn', 'AUDIT_PRUNED', 'audit_seal', p_through::text, words, facts);
   return gone;
 end $$;

@@ -25,9 +25,7 @@ begin
   get diagnostics fires = row_count;
   if events + fires > 0 then
     facts := jsonb_build_object('events', events, 'fires', fires, 'before', p_before);
-    insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-    values (p_tenant, 'system', 'retention', 'EVENTS_PRUNED', 'tenant', p_tenant, facts,
-      audit_body(p_tenant, 'system', 'retention', 'info', 'EVENTS_PRUNED', 'tenant', p_tenant::text, '', facts));
+    perform record_event(p_tenant, 'system', 'retention', 'info', 'EVENTS_PRUNED', 'tenant', p_tenant::text, '', facts);
   end if;
   return next;
 end $$;

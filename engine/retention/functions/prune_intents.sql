@@ -33,9 +33,7 @@ begin
   approvals := approvals + more;
   if intents + approvals > 0 then
     facts := jsonb_build_object('intents', intents, 'approvals', approvals, 'before', bygone);
-    insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-    values (p_tenant, 'system', 'retention', 'INTENTS_PRUNED', 'tenant', p_tenant, facts,
-      audit_body(p_tenant, 'system', 'retention', 'info', 'INTENTS_PRUNED', 'tenant', p_tenant::text, '', facts));
+    perform record_event(p_tenant, 'system', 'retention', 'info', 'INTENTS_PRUNED', 'tenant', p_tenant::text, '', facts);
   end if;
   return next;
 end $$;

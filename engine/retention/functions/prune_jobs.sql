@@ -56,9 +56,7 @@ begin
   if jobs + attempts + steps > 0 then
     facts := jsonb_build_object('jobs', jobs, 'by_status', coalesce(by_status, '{}'), 'attempts', attempts, 'steps', steps,
       'first', doomed[1], 'last', doomed[cardinality(doomed)]);
-    insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-    values (p_tenant, 'system', 'retention', 'JOBS_PRUNED', 'tenant', p_tenant, facts,
-      audit_body(p_tenant, 'system', 'retention', 'info', 'JOBS_PRUNED', 'tenant', p_tenant::text, '', facts));
+    perform record_event(p_tenant, 'system', 'retention', 'info', 'JOBS_PRUNED', 'tenant', p_tenant::text, '', facts);
   end if;
   return next;
 end $$;

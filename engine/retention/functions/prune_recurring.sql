@@ -16,9 +16,7 @@ begin
   get diagnostics runs = row_count;
   if runs > 0 then
     facts := jsonb_build_object('runs', runs, 'before', p_before);
-    insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-    values (p_tenant, 'system', 'retention', 'RECURRING_PRUNED', 'tenant', p_tenant, facts,
-      audit_body(p_tenant, 'system', 'retention', 'info', 'RECURRING_PRUNED', 'tenant', p_tenant::text, '', facts));
+    perform record_event(p_tenant, 'system', 'retention', 'info', 'RECURRING_PRUNED', 'tenant', p_tenant::text, '', facts);
   end if;
   return runs;
 end $$;

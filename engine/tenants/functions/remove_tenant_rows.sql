@@ -63,8 +63,6 @@ begin
     facts := jsonb_build_object('kind', kind, 'rows', removed);
   end if;
   facts := p_meta || facts;
-  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, meta, body)
-  values (p_tenant, p_actor_type::actor_type, p_actor_id, action, 'tenant', p_tenant, facts,
-    audit_body(p_tenant, p_actor_type, p_actor_id, 'info', action, 'tenant', p_tenant::text, '', facts));
+  perform record_event(p_tenant, p_actor_type, p_actor_id, 'info', action, 'tenant', p_tenant::text, '', facts);
   return next;
 end $$;

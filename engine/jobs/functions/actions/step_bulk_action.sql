@@ -88,9 +88,7 @@ begin
   if p_is_last then
     facts := jsonb_build_object('action', act.action, 'verdicts', act.verdicts,
       'state', (select d.digest from state_digests('bulk_action', act.id::text, null) d)) || act.request;
-    insert into audit_log (tenant_id, actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
-    values (act.tenant_id, act.actor_type, act.created_by, 'warn', 'BULK_ACTION_ENDED', 'bulk_action', act.id::text, facts,
-      audit_body(act.tenant_id, act.actor_type::text, act.created_by, 'warn', 'BULK_ACTION_ENDED', 'bulk_action', act.id::text, '', facts));
+    perform record_event(act.tenant_id, act.actor_type::text, act.created_by, 'warn', 'BULK_ACTION_ENDED', 'bulk_action', act.id::text, '', facts);
   end if;
   return true;
 end $$;

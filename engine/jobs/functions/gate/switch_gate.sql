@@ -36,9 +36,7 @@ begin
   returning s.value into state;
   facts := p_meta || jsonb_strip_nulls(jsonb_build_object('since', state->'since', 'until', state->'until'))
     || case when prior is null then '{}' else jsonb_build_object('changes', value_changes(prior, state)) end;
-  insert into audit_log (actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
-  values (p_actor_type::actor_type, p_actor_id, event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts,
-    audit_body(null, p_actor_type, p_actor_id, 'info', event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts));
+  perform record_event(null, p_actor_type, p_actor_id, 'info', event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts);
   perform pg_notify(current_schema() || '_gate', '');
   return state;
 end $$;

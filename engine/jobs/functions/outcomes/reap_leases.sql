@@ -37,9 +37,7 @@ begin
           where k.claimed_by = w and k.status = 'running' and k.lease_expires_at is null and k.lost_count >= alone_after_losses() limit 1))
     where x.worker_id = w and x.dead_at is null and x.lease_expires_at < clock_timestamp();
     if found then
-      insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
-      values ('system', 'reaper', 'warn', 'WORKER_LOST', 'worker', w, '{}',
-        audit_body(null, 'system', 'reaper', 'warn', 'WORKER_LOST', 'worker', w, '', '{}'));
+      perform record_event(null, 'system', 'reaper', 'warn', 'WORKER_LOST', 'worker', w, '', '{}');
     end if;
     continue when exists (select from job_workers x where x.worker_id = w and x.dead_at is null);
     return query

@@ -12,8 +12,6 @@ begin
     return false;
   end if;
   noted := jsonb_strip_nulls(jsonb_build_object('seconds', round(p_seconds::numeric, 1), 'job', p_job));
-  insert into audit_log (actor_type, actor_id, level, action, entity_type, entity_id, meta, body)
-  values ('system', 'watchdog', 'error', 'WORKER_STALLED', 'worker', p_worker, noted,
-    audit_body(null, 'system', 'watchdog', 'error', 'WORKER_STALLED', 'worker', p_worker, '', noted));
+  perform record_event(null, 'system', 'watchdog', 'error', 'WORKER_STALLED', 'worker', p_worker, '', noted);
   return true;
 end $$;

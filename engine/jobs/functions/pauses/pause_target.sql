@@ -44,9 +44,7 @@ begin
   facts := p_meta || jsonb_strip_nulls(jsonb_build_object('pause', made.id, 'since', made.paused_at, 'until', made.until,
     'pause_state', (select d.digest from state_digests('pause', made.id::text, null) d)))
     || case when prior is null then '{}' else jsonb_build_object('changes', value_changes(prior, to_jsonb(made))) end;
-  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
-  values (p_tenant, p_actor_type::actor_type, p_actor_id, 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts,
-    audit_body(p_tenant, p_actor_type, p_actor_id, 'info', 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts));
+  perform record_event(p_tenant, p_actor_type, p_actor_id, 'info', 'PAUSED', p_kind, p_target, coalesce(p_reason, ''), facts);
   perform pg_notify(current_schema() || '_gate', '');
   return next made;
 end $$;

@@ -18,9 +18,7 @@ begin
   where key = 'atlas_online' and not exists (select from pauses);
   facts := p_meta || jsonb_strip_nulls(jsonb_build_object('pause', gone.id, 'since', gone.paused_at, 'until', gone.until))
     || '{"pause_state": null}';
-  insert into audit_log (tenant_id, actor_type, actor_id, action, entity_type, entity_id, message, meta, body)
-  values (gone.tenant_id, p_actor_type::actor_type, p_actor_id, 'RESUMED', gone.kind, gone.target, coalesce(p_reason, ''), facts,
-    audit_body(gone.tenant_id, p_actor_type, p_actor_id, 'info', 'RESUMED', gone.kind, gone.target, coalesce(p_reason, ''), facts));
+  perform record_event(gone.tenant_id, p_actor_type, p_actor_id, 'info', 'RESUMED', gone.kind, gone.target, coalesce(p_reason, ''), facts);
   if gone.kind = 'workflow' then
     perform resume_runs(1000);
   elsif gone.kind = 'trigger' then
