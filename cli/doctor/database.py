@@ -9,7 +9,7 @@ import asyncpg
 from atlas.audit.guards import check_guards
 from atlas.audit.verification.crosscheck import cross_check
 from atlas.cli.doctor.effects import check_effects
-from atlas.cli.doctor.finding import Diagnosis, finding
+from atlas.cli.doctor.finding import Diagnosis, finding, readable
 from atlas.cli.doctor.grants import check_grants
 from atlas.cli.doctor.history import check_history
 from atlas.cli.doctor.horizon import check_horizon
@@ -63,7 +63,7 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
     """All checks of a database."""
     server = await fetch_row(conn, SERVER)
     assert server is not None
-    migrations = await _migrations(conn)
+    migrations = await readable("migrations", _migrations(conn))
     return [
         _version(conn),
         *(_promise(name, server[name]) for name in PROMISES),
@@ -71,8 +71,8 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         _wal(server),
         _connections(server),
         migrations,
-        await _functions(conn),
-        await _versions(conn),
+        await readable("functions", _functions(conn)),
+        await readable("versions", _versions(conn)),
         await _roles(conn, server["login"]),
         await _login(conn, server["login"]),
         await check_grants(conn),
@@ -80,13 +80,18 @@ async def check_database(conn: Connection, url: str) -> list[Diagnosis]:
         await _pool(url),
         _pooler(conn),
         await check_replica(url, load_settings()),
-        await check_horizon(conn),
+        await readable("xmin horizon", check_horizon(conn)),
         *(_TABLES_UNCHECKED if migrations.verdict == "fail" else await _check_tables(conn)),
     ]
 
 
 async def _check_tables(conn: Connection) -> list[Diagnosis]:
-    return [await check_effects(conn), await check_history(conn), await _audit_log(conn), await _audit_guards(conn)]
+    return [
+        await readable("effects", check_effects(conn)),
+        await readable("history", check_history(conn)),
+        await readable("audit log", _audit_log(conn)),
+        await readable("audit guards", _audit_guards(conn)),
+    ]
 
 
 async def _audit_log(conn: Connection) -> Diagnosis:
@@ -95,8 +100,6 @@ async def _audit_log(conn: Connection) -> Diagnosis:
         if await conn.fetchval("select to_regclass($1)", f"{schema_name()}.audit_log") is None:
             return Diagnosis("audit log", "ok", "it does not exist before the first migration")
         disagreements = await cross_check(conn)
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("audit log", "warn", f"it could not be read: {error}", "See the check of the roles.")
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError) as error:
         return Diagnosis("audit log", "warn", f"it could not be read: {error}", "See the check of the migrations.")
     return finding(
@@ -110,12 +113,9 @@ async def _audit_log(conn: Connection) -> Diagnosis:
 async def _audit_guards(conn: Connection) -> Diagnosis:
     """Whether the audit log is append-only for everyone, and the programs may not change it."""
     schema = schema_name()
-    try:
-        if await conn.fetchval("select to_regclass($1)", f"{schema}.audit_log") is None:
-            return Diagnosis("audit guards", "ok", "they do not exist before the first migration")
-        open_ones = await check_guards(conn)
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("audit guards", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    if await conn.fetchval("select to_regclass($1)", f"{schema}.audit_log") is None:
+        return Diagnosis("audit guards", "ok", "they do not exist before the first migration")
+    open_ones = await check_guards(conn)
     more = f" And {len(open_ones) - 1} more." if len(open_ones) > 1 else ""
     return finding(
         "audit guards",
@@ -183,8 +183,6 @@ async def _migrations(conn: Connection) -> Diagnosis:
         missing, made_by = await pending(conn), await read_version(conn)
     except AtlasError as error:
         return Diagnosis("migrations", "fail", error.message, error.remedy)
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("migrations", "warn", f"they could not be read: {error}", "See the check of the roles.")
     newer = made_by is not None and is_older(__version__, made_by.version)
     applied = f"all applied, by the newer Atlas {made_by.version}" if made_by and newer else "all applied"
     return finding(
@@ -197,10 +195,7 @@ async def _migrations(conn: Connection) -> Diagnosis:
 
 async def _functions(conn: Connection) -> Diagnosis:
     """Whether the SQL functions are as they were installed."""
-    try:
-        changed = await changed_functions(conn)
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("functions", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    changed = await changed_functions(conn)
     more = f" and {len(changed) - MAX_NAMED} more" if len(changed) > MAX_NAMED else ""
     return finding(
         "functions",
@@ -212,10 +207,7 @@ async def _functions(conn: Connection) -> Diagnosis:
 
 async def _versions(conn: Connection) -> Diagnosis:
     """Whether the programs are of one version, or are being upgraded."""
-    try:
-        running, made_by = await running_versions(conn), await read_version(conn)
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("versions", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    running, made_by = await running_versions(conn), await read_version(conn)
     too_old = [version for version in running if made_by and is_older(version.version, made_by.oldest)]
     return finding(
         "versions",

@@ -1,7 +1,5 @@
 """Checks whether calls of providers wait for a person to say whether they were made."""
 
-import asyncpg
-
 from atlas.cli.doctor.finding import Diagnosis, finding
 from atlas.db.pool import Connection
 from atlas.engine.effects.find_effects import count_doubts
@@ -9,10 +7,7 @@ from atlas.engine.effects.find_effects import count_doubts
 
 async def check_effects(conn: Connection) -> Diagnosis:
     """How many are unknown."""
-    try:
-        doubts = await count_doubts(conn)
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("effects", "warn", f"they could not be read: {error}", "See the check of the roles.")
+    doubts = await count_doubts(conn)
     if not doubts:
         return finding("effects", "none is unknown")
     remedy = "`atlas effects list --state unknown` shows them; ask the providers, and settle them."

@@ -15,8 +15,6 @@ async def check_horizon(conn: Connection) -> Diagnosis:
         holders = await find_holders(conn)
     except NOT_READ:
         return Diagnosis("xmin horizon", "ok", "not checked before the first migration")
-    except asyncpg.InsufficientPrivilegeError as error:
-        return Diagnosis("xmin horizon", "warn", f"it could not be read: {error}", "See the check of the roles.")
     if not holders:
         return finding("xmin horizon", f"nothing has held it for {MIN_SECONDS:.0f} s")
     oldest, *others = holders
