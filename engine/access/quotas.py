@@ -6,7 +6,7 @@ the quotas of a tenant by its limit `quotas`.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import Any
 from uuid import UUID
 
 from atlas.db.pool import Connection
@@ -14,9 +14,6 @@ from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch_row, fetch_value, statement
 from atlas.engine.jobs.new_jobs.refusals import closed_tenant
 from atlas.errors import Conflict
-
-if TYPE_CHECKING:
-    from atlas.generated.enums import WorkflowKind
 
 TAKE = statement("engine/access/sql/take_quota.sql")
 
@@ -44,39 +41,17 @@ def _by_sql(path: str) -> Count:
     return count
 
 
-def _hosts(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).host.count(where={"tenantId": str(tenant_id)})
+def _of_tenant(model: str, **columns: Any) -> Count:
+    async def count(conn: Connection, tenant_id: UUID | None, of: str) -> int:
+        where = {"tenantId": None if tenant_id is None else str(tenant_id), **columns}
+        number: int = await getattr(prisma_on(conn), model).count(where=where)
+        return number
 
-
-def _servers(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).serverinstance.count(where={"hostId": of})
-
-
-def _webhooks(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).webhook.count(where={"tenantId": str(tenant_id)})
-
-
-def _hooks(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).inboundhook.count(where={"tenantId": str(tenant_id)})
-
-
-def _definitions(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).jobdefinition.count()
-
-
-def _policies(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).policyrule.count(where={"tenantId": None if tenant_id is None else str(tenant_id)})
-
-
-def _triggers(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    return prisma_on(conn).jobtrigger.count(where={"tenantId": str(tenant_id), "deletedAt": None})
+    return count
 
 
 def _versions(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[int]:
-    owner = None if tenant_id is None else str(tenant_id)
-    return prisma_on(conn).workflow.count(
-        where={"key": of, "tenantId": owner, "kind": cast("WorkflowKind", "declared")}
-    )
+    return _of_tenant("workflow", key=of, kind="declared")(conn, tenant_id, of)
 
 
 # All quotas. They are of a tenant, unless the name says what they are of. Definitions belong to the installation, as do
@@ -84,17 +59,19 @@ def _versions(conn: Connection, tenant_id: UUID | None, of: str) -> Awaitable[in
 QUOTAS: dict[str, Quota] = {
     "tokens": Quota(1_000, _by_sql("engine/access/sql/count_tokens.sql"), "Revoke one"),
     "sessions_of_a_token": Quota(100, _by_sql("engine/access/sql/count_sessions.sql"), "Sign out elsewhere"),
-    "hosts": Quota(1_000, _hosts, "Use a host that exists"),
-    "servers_of_a_host": Quota(100, _servers, "Use another host"),
-    "triggers": Quota(1_000, _triggers, "Remove one"),
-    "webhooks": Quota(100, _webhooks, "Remove one"),
-    "inbound_hooks": Quota(100, _hooks, "Remove one"),
+    "hosts": Quota(1_000, _of_tenant("host"), "Use a host that exists"),
+    "servers_of_a_host": Quota(
+        100, lambda conn, _, host: prisma_on(conn).serverinstance.count(where={"hostId": host}), "Use another host"
+    ),
+    "triggers": Quota(1_000, _of_tenant("jobtrigger", deletedAt=None), "Remove one"),
+    "webhooks": Quota(100, _of_tenant("webhook"), "Remove one"),
+    "inbound_hooks": Quota(100, _of_tenant("inboundhook"), "Remove one"),
     "workflows": Quota(
         500, _by_sql("engine/workflows/declared/sql/count_workflows.sql"), "Save it under a key that exists"
     ),
     "versions_of_a_workflow": Quota(1_000, _versions, "Save it under another key"),
-    "definitions": Quota(5_000, _definitions, "Edit one that is disabled"),
-    "policies": Quota(200, _policies, "Remove one"),
+    "definitions": Quota(5_000, lambda conn, _, __: prisma_on(conn).jobdefinition.count(), "Edit one that is disabled"),
+    "policies": Quota(200, _of_tenant("policyrule"), "Remove one"),
 }
 
 
