@@ -15,6 +15,7 @@ from uuid import UUID
 
 from atlas.db.pool import Queryable
 from atlas.errors import AtlasError
+from atlas.models.rows import prisma_name
 from atlas.source import setup_command
 
 if TYPE_CHECKING:
@@ -77,7 +78,12 @@ def page_filter(
     """
     bounds = {operator: str(value) for operator, value in (("equals", id), ("gt", after), ("lt", before)) if value}
     values = {"tenant_id": tenant_id, "id": bounds or None, **columns}
-    return {_field(name): _value(value) for name, value in values.items() if value is not None}
+    return data_of(**{name: value for name, value in values.items() if value is not None})
+
+
+def data_of(**columns: Any) -> Any:
+    """What a row is created or found with: values by their columns. It is Any, as the filter of a page is."""
+    return {prisma_name(name): _value(value) for name, value in columns.items()}
 
 
 def older_than(column: str, position: tuple[datetime, UUID] | None) -> dict[str, Any]:
@@ -87,11 +93,6 @@ def older_than(column: str, position: tuple[datetime, UUID] | None) -> dict[str,
     time, id = position
     # The first is a bound for the index.
     return {"AND": [{column: {"lte": time}}], "OR": [{column: {"lt": time}}, {"id": {"lt": str(id)}}]}
-
-
-def _field(column: str) -> str:
-    first, *rest = column.split("_")
-    return first + "".join(map(str.capitalize, rest))
 
 
 def _value(value: Any) -> Any:

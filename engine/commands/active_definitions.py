@@ -7,13 +7,11 @@ import orjson
 
 from atlas.db.pool import Queryable
 from atlas.db.statements import statement
-from atlas.engine.commands.definitions import Definition, definition_of
+from atlas.engine.commands.definitions import JSON_COLUMNS, Definition, definition_of
 from atlas.engine.commands.spec import DefinitionSpec
 
 LOAD = statement("engine/commands/sql/load_definitions.sql")
 ACTIVE = statement("engine/commands/sql/active_definition.sql")
-
-_JSON = ("argv", "programs", "arg_schema", "retry_policy", "limits", "env")
 
 
 async def load_definitions(conn: Queryable) -> list[Definition]:
@@ -28,5 +26,7 @@ async def load_active_definition(conn: Queryable, key: str, tenant_id: UUID) -> 
 
 
 def _definition(row: Any) -> Definition:
-    values = {name: orjson.loads(row[name]) if name in _JSON else row[name] for name in DefinitionSpec.model_fields}
+    values = {
+        name: orjson.loads(row[name]) if name in JSON_COLUMNS else row[name] for name in DefinitionSpec.model_fields
+    }
     return definition_of(row["id"], values, row["created_at"], row["updated_at"])

@@ -7,7 +7,7 @@ limit, retries and schema. Workers read definitions by `active_definitions.py`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
@@ -16,7 +16,7 @@ from atlas.actors import Actor
 from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
-from atlas.db.prisma import as_json, page_filter, prisma_on
+from atlas.db.prisma import as_json, data_of, page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.commands.spec import DefinitionSpec, Limits, read_spec
@@ -24,18 +24,20 @@ from atlas.engine.etags import Precondition, require_match
 from atlas.errors import Conflict, FieldError, InvalidInput, NotFound
 from atlas.etags import etag_of
 from atlas.ids import as_id, new_id
+from atlas.models.rows import prisma_name
 
 if TYPE_CHECKING:
     from atlas.generated import models
-    from atlas.generated.types import (
-        JobDefinitionCreateInput,
-        JobDefinitionUpdateInput,
-        JobDefinitionWhereInput,
-        JobTypeCreateInput,
-        JobTypeUpdateInput,
-    )
+    from atlas.generated.types import JobDefinitionUpdateInput, JobDefinitionWhereInput
 
 HOLD = statement("engine/commands/sql/hold_definition.sql")
+
+JSON_COLUMNS = {"argv", "programs", "arg_schema", "retry_policy", "limits", "env"}
+# What a definition and its job type both say.
+_OF_TYPES = (
+    *("key", "description", "timeoutSeconds", "maxRetries", "retryPolicy"),
+    *("concurrency", "concurrencyKey", "rate", "burst"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,10 @@ async def add_definition(
     spec = read_spec(described, program=program)
     async with conn.transaction():
         await require_room(conn, "definitions", None)
-        prisma, data, job_type = prisma_on(conn), _columns(spec), _type_columns(spec)
+        prisma = prisma_on(conn)
         try:
-            await prisma.jobtype.create(cast("JobTypeCreateInput", {"key": spec.key, **job_type}))
-            row = await prisma.jobdefinition.create(cast("JobDefinitionCreateInput", {"id": str(new_id()), **data}))
+            await prisma.jobtype.create(_job_type(spec))
+            row = await prisma.jobdefinition.create(_columns(spec, id=new_id()))
         except asyncpg.UniqueViolationError:
             raise Conflict(
                 f"The key {spec.key} is taken, by a definition or by a job type that a handler serves.",
@@ -98,15 +100,9 @@ async def edit_definition(
         before, values = held.spec, await values_of(conn, "definition", held.id)
         spec = read_spec(_merged(before, changes))
         changed = sorted(name for name in DefinitionSpec.model_fields if getattr(spec, name) != getattr(before, name))
-        definition = await _write(conn, held, cast("JobDefinitionUpdateInput", _columns(spec)))
-        job_type = _type_columns(spec)
-        await prisma_on(conn).jobtype.upsert(
-            {"key": key},
-            {
-                "create": cast("JobTypeCreateInput", {"key": key, **job_type}),
-                "update": cast("JobTypeUpdateInput", job_type),
-            },
-        )
+        definition = await _write(conn, held, _columns(spec))
+        job_type = _job_type(spec)
+        await prisma_on(conn).jobtype.upsert({"key": key}, {"create": job_type, "update": job_type})
         action = "DEFINITION_DISABLED" if before.is_active and not spec.is_active else "DEFINITION_EDITED"
         await record(conn, _event(action, definition, actor, changed=changed), before=values)
     return definition
@@ -184,55 +180,18 @@ def _merged(before: DefinitionSpec, changes: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _columns(spec: DefinitionSpec) -> dict[str, Any]:
-    return {
-        **_shared(spec),
-        "key": spec.key,
-        "argv": as_json(spec.argv),
-        "programs": as_json(spec.programs),
-        "argSchema": as_json(spec.arg_schema),
-        "limits": as_json(spec.limits.model_dump()),
-        "env": as_json(spec.env),
-        "isActive": spec.is_active,
-    }
+def _columns(spec: DefinitionSpec, **more: Any) -> Any:
+    columns = {name: as_json(value) if name in JSON_COLUMNS else value for name, value in spec.model_dump().items()}
+    return data_of(**columns | {"retry_policy": as_json(spec.policy.as_json())}, **more)
 
 
-def _type_columns(spec: DefinitionSpec) -> dict[str, Any]:
-    return {**_shared(spec), "inputSchema": as_json(spec.arg_schema)}
-
-
-def _shared(spec: DefinitionSpec) -> dict[str, Any]:
-    """What a definition and its job type both say."""
-    return {
-        "description": spec.description,
-        "timeoutSeconds": spec.timeout_seconds,
-        "maxRetries": spec.max_retries,
-        "retryPolicy": as_json(spec.policy.as_json()),
-        "concurrency": spec.concurrency,
-        "concurrencyKey": spec.concurrency_key,
-        "rate": spec.rate,
-        "burst": spec.burst,
-    }
+def _job_type(spec: DefinitionSpec) -> Any:
+    columns = _columns(spec)
+    return {"inputSchema": columns["argSchema"], **{name: columns[name] for name in _OF_TYPES}}
 
 
 def _definition(row: "models.JobDefinition") -> Definition:
-    values = {
-        "key": row.key,
-        "description": row.description,
-        "argv": row.argv,
-        "programs": row.programs,
-        "arg_schema": row.argSchema,
-        "timeout_seconds": row.timeoutSeconds,
-        "max_retries": row.maxRetries,
-        "retry_policy": row.retryPolicy,
-        "concurrency": row.concurrency,
-        "concurrency_key": row.concurrencyKey,
-        "rate": row.rate,
-        "burst": row.burst,
-        "limits": row.limits,
-        "env": row.env,
-        "is_active": row.isActive,
-    }
+    values = {name: getattr(row, prisma_name(name)) for name in DefinitionSpec.model_fields}
     return definition_of(UUID(row.id), values, row.createdAt, row.updatedAt)
 
 

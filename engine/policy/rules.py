@@ -1,7 +1,7 @@
 """Adds, edits, removes and lists the rules of policy."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
@@ -11,7 +11,7 @@ from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.bounds import MAX_INTEGER
 from atlas.db.pool import Connection
-from atlas.db.prisma import page_filter, prisma_on
+from atlas.db.prisma import data_of, page_filter, prisma_on
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
@@ -23,7 +23,6 @@ from atlas.models.approvals import PolicyRule
 from atlas.models.rows import from_row, from_rows
 
 if TYPE_CHECKING:
-    from atlas.generated.enums import PolicyEffect
     from atlas.generated.types import PolicyRuleWhereInput
 
 HOLD = statement("engine/policy/sql/hold_rule.sql")
@@ -61,20 +60,8 @@ async def add_rule(
         await require_room(conn, "policies", tenant_id)
         rule_id = new_id()
         try:
-            await prisma_on(conn).policyrule.create(
-                {
-                    "id": str(rule_id),
-                    "tenantId": _text(tenant_id),
-                    "label": label,
-                    "effect": cast("PolicyEffect", effect),
-                    "workflow": workflow,
-                    "exceptWorkflows": list(except_workflows),
-                    "spendAboveCents": spend_above_cents,
-                    "spendPerDayCents": spend_per_day_cents,
-                    "runsPerDay": runs_per_day,
-                    "createdBy": actor.id,
-                }
-            )
+            data = data_of(id=rule_id, tenant_id=tenant_id, **values, created_by=actor.id)
+            await prisma_on(conn).policyrule.create(data)
         except asyncpg.UniqueViolationError:
             remedy = "Remove it first, or choose another label."
             raise Conflict(f"There is a rule {label!r} already.", remedy=remedy) from None
@@ -102,17 +89,9 @@ async def edit_rule(
         rule = before.model_copy(update=dict(changes))
         numbers = {name: getattr(rule, name) for name in BOUNDS}
         _check(label, rule.effect, rule.workflow, rule.except_workflows, numbers)
-        await prisma_on(conn).policyrule.update(
-            {
-                "effect": cast("PolicyEffect", rule.effect),
-                "workflow": rule.workflow,
-                "exceptWorkflows": list(rule.except_workflows),
-                "spendAboveCents": rule.spend_above_cents,
-                "spendPerDayCents": rule.spend_per_day_cents,
-                "runsPerDay": rule.runs_per_day,
-            },
-            {"id": str(rule.id)},
-        )
+        patterns = list(rule.except_workflows)
+        data = data_of(effect=rule.effect, workflow=rule.workflow, except_workflows=patterns, **numbers)
+        await prisma_on(conn).policyrule.update(data, {"id": str(rule.id)})
         changed = {name: value for name, value in changes.items() if value != getattr(before, name)}
         event = _event("POLICY_EDITED", rule.id, actor, tenant_id, {"label": label, **changed})
         await record(conn, event, before=values)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -11,7 +11,7 @@ from atlas.actors import Actor
 from atlas.audit.changes import values_of
 from atlas.audit.record import Event, record
 from atlas.db.pool import Connection
-from atlas.db.prisma import as_json, prisma_on
+from atlas.db.prisma import as_json, data_of, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.etags import Precondition, require_match
@@ -24,10 +24,6 @@ from atlas.engine.triggers.target import check_target
 from atlas.errors import no_tenant
 from atlas.ids import new_id
 from atlas.models.triggers import TARGETS, Trigger
-
-if TYPE_CHECKING:
-    from atlas.generated.enums import MisfirePolicy, TriggerType
-    from atlas.generated.types import JobTriggerCreateInput
 
 STAY = statement("engine/triggers/sql/stay.sql")
 EDIT = statement("engine/triggers/sql/edit.sql")
@@ -59,8 +55,9 @@ async def add_trigger(
         # A concurrent change of the tenant's zone would not see a schedule that is just being added.
         await fetch(conn, STAY, tenant_id=tenant_id)
         next_fire_at = await _next_time(conn, tenant_id, spec, run)
-        data = _new_row(tenant_id, spec, actor)
-        data |= {"nextFireAt": next_fire_at, "declaredBy": declared_by}
+        columns = {**spec.model_dump(), "payload_template": as_json(spec.payload_template)}
+        facts = {"next_fire_at": next_fire_at, "created_by": actor.id, "declared_by": declared_by}
+        data = data_of(id=new_id(), tenant_id=tenant_id, **columns, **facts)
         [trigger] = await describe(conn, [await prisma_on(conn).jobtrigger.create(data)])
         await record(conn, _event("TRIGGER_ADDED", trigger, actor))
     return trigger
@@ -151,26 +148,6 @@ def _merged(before: Trigger, changes: Mapping[str, Any]) -> dict[str, Any]:
     if "label" not in changes and before.label == (before.cron_expr or before.event_name):
         merged["label"] = merged["cron_expr"] or merged["event_name"] or before.label
     return merged
-
-
-def _new_row(tenant_id: UUID, spec: TriggerSpec, actor: Actor) -> "JobTriggerCreateInput":
-    return {
-        "id": str(new_id()),
-        "tenantId": str(tenant_id),
-        "label": spec.label,
-        "isEnabled": spec.is_enabled,
-        "triggerType": cast("TriggerType", spec.trigger_type),
-        "eventName": spec.event_name,
-        "cronExpr": spec.cron_expr,
-        "timezone": spec.timezone,
-        "definitionKey": spec.definition_key,
-        "jobType": spec.job_type,
-        "workflow": spec.workflow,
-        "payloadTemplate": as_json(spec.payload_template),
-        "dedupeWindowSeconds": spec.dedupe_window_seconds,
-        "misfire": cast("MisfirePolicy", spec.misfire),
-        "createdBy": actor.id,
-    }
 
 
 def _event(action: str, trigger: Trigger, actor: Actor, **facts: Any) -> Event:

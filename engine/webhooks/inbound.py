@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 import orjson
@@ -14,7 +14,7 @@ from atlas.audit.record import Event, record
 from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pg_json import stored_json
 from atlas.db.pool import Connection
-from atlas.db.prisma import page_filter, prisma_on
+from atlas.db.prisma import data_of, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.access.tokens import require_valid_creator
@@ -29,7 +29,7 @@ from atlas.models.webhooks import InboundHook
 
 if TYPE_CHECKING:
     from atlas.generated import models
-    from atlas.generated.types import InboundHookCreateInput, InboundHookWhereInput
+    from atlas.generated.types import InboundHookWhereInput
 
 HOOK_TIME = statement("engine/webhooks/sql/hook_time.sql")
 KNOWN_TO = statement("engine/webhooks/sql/hooks_known_to.sql")
@@ -69,9 +69,9 @@ async def add_hook(
     async with conn.transaction():
         await require_valid_creator(conn, actor)
         await require_room(conn, "inbound_hooks", tenant_id)
-        values = {"id": str(id), "tenantId": str(tenant_id), "eventName": event_name, "description": description}
-        data = values | sealed | {"key": secrets.token_urlsafe(24), "createdBy": actor.id}
-        hook = _hook(await prisma_on(conn).inboundhook.create(cast("InboundHookCreateInput", data)))
+        values = {"event_name": event_name, "description": description, "key": secrets.token_urlsafe(24)}
+        data = data_of(id=id, tenant_id=tenant_id, **values, **sealed, created_by=actor.id)
+        hook = _hook(await prisma_on(conn).inboundhook.create(data))
         await record(conn, _event("HOOK_ADDED", hook, actor))
     return hook, clear
 

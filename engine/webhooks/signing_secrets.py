@@ -36,7 +36,7 @@ def make_secret(tenant_id: UUID, id: UUID) -> tuple[str, dict[str, Any]]:
     """A new secret, and the fields in which its owner stores it."""
     clear = new_secret()
     key_id, nonce, ciphertext = _encrypt(clear, tenant_id, id)
-    return clear, {"keyId": key_id, "nonce": as_base64(nonce), "ciphertext": as_base64(ciphertext)}
+    return clear, {"key_id": key_id, "nonce": as_base64(nonce), "ciphertext": as_base64(ciphertext)}
 
 
 async def rotate_secret(

@@ -1,7 +1,7 @@
 """Webhooks: the subscriptions of tenants to events. Each change is audited; the signing secret is shown once."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from atlas.actors import Actor
@@ -9,7 +9,7 @@ from atlas.audit.changes import bare_url, values_of
 from atlas.audit.record import Event, record
 from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection
-from atlas.db.prisma import page_filter, prisma_on
+from atlas.db.prisma import data_of, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_value, statement
 from atlas.engine.access.quotas import require_room
 from atlas.engine.access.tokens import require_valid_creator
@@ -25,7 +25,7 @@ from atlas.models.webhooks import Webhook
 from atlas.settings import load_settings
 
 if TYPE_CHECKING:
-    from atlas.generated.types import WebhookCreateInput, WebhookWhereInput
+    from atlas.generated.types import WebhookWhereInput
 
 EDIT = statement("engine/webhooks/sql/edit_webhook.sql")
 HOLD = statement("engine/webhooks/sql/hold_webhook.sql")
@@ -41,9 +41,9 @@ async def add_webhook(
     async with conn.transaction():
         await require_valid_creator(conn, actor)
         await require_room(conn, "webhooks", tenant_id)
-        values = {"id": str(id), "tenantId": str(tenant_id), "url": url, "events": list(events)}
-        data = values | sealed | {"description": description, "createdBy": actor.id}
-        webhook = from_row(Webhook, await prisma_on(conn).webhook.create(cast("WebhookCreateInput", data)))
+        values = {"url": url, "events": list(events), "description": description}
+        data = data_of(id=id, tenant_id=tenant_id, **values, **sealed, created_by=actor.id)
+        webhook = from_row(Webhook, await prisma_on(conn).webhook.create(data))
         await record(conn, _event("WEBHOOK_ADDED", webhook, actor))
     return webhook, clear
 

@@ -23,7 +23,7 @@ from atlas.actors import Actor
 from atlas.audit.record import Event, record
 from atlas.bounds import MAX_PAGE_SIZE
 from atlas.db.pool import Connection, Queryable
-from atlas.db.prisma import as_json, page_filter, prisma_on
+from atlas.db.prisma import as_json, data_of, page_filter, prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, retry_deadlocks, statement
 from atlas.engine.jobs.actions.bulk_previews import (
     APPLIES_TO,
@@ -45,7 +45,7 @@ from atlas.models.rows import from_row
 
 if TYPE_CHECKING:
     from atlas.generated import models
-    from atlas.generated.types import BulkActionCreateInput, BulkActionWhereInput
+    from atlas.generated.types import BulkActionWhereInput
 
 READ = statement("engine/jobs/actions/sql/read_bulk_action.sql")
 STEP = statement("engine/jobs/actions/sql/step_bulk_action.sql")
@@ -82,20 +82,11 @@ async def begin_bulk_action(
     async with conn.transaction():
         await _require_room(conn, tenant_id)
         id = new_id()
-        data = {
-            "id": str(id),
-            "tenantId": None if tenant_id is None else str(tenant_id),
-            "action": action,
-            "reason": reason,
-            "selection": as_json(selection),
-            "total": total,
-            "ratePerSecond": rate_per_second,
-            "actorType": actor.type,
-            "createdBy": actor.id,
-            "request": as_json(actor.meta),
-        }
-        await prisma_on(conn).bulkaction.create(cast("BulkActionCreateInput", data))
-        facts = {"action": action, "reason": reason, "rate_per_second": rate_per_second, **selection}
+        order = {"action": action, "reason": reason, "rate_per_second": rate_per_second}
+        by = {"actor_type": actor.type, "created_by": actor.id, "request": as_json(actor.meta)}
+        data = data_of(id=id, tenant_id=tenant_id, **order, selection=as_json(selection), total=total, **by)
+        await prisma_on(conn).bulkaction.create(data)
+        facts = {**order, **selection}
         await record(conn, _event("BULK_ACTION_BEGAN", id, tenant_id, actor, facts))
         await take_step(conn, id, most=FIRST_STEP_JOBS)
         return await find_bulk_action(conn, id)
