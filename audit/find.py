@@ -13,6 +13,7 @@ from atlas.db.pool import Connection
 from atlas.db.prisma import prisma_on
 from atlas.db.statements import fetch, fetch_row, fetch_value, statement
 from atlas.errors import FieldError, InvalidInput, NotFound
+from atlas.models.rows import prisma_name
 
 if TYPE_CHECKING:
     from atlas.generated import enums, models
@@ -75,6 +76,10 @@ class AuditRow:
     entity_id: str
     message: str
     meta: dict[str, Any]
+
+
+# The fields that are as their columns are.
+_PLAIN = [name for name in AuditRow.__dataclass_fields__ if name not in ("tenant_id", "meta", "xid")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,25 +219,13 @@ def _filter(filters: Query, before_id: int) -> "AuditEntryWhereInput":
 
 
 def _typed_entry(row: "models.AuditEntry") -> AuditRow:
-    return AuditRow(
-        id=row.id,
-        epoch=row.epoch,
-        xid=int(row.xid),
-        created_at=row.createdAt,
-        tenant_id=None if row.tenantId is None else UUID(row.tenantId),
-        actor_type=row.actorType,
-        actor_id=row.actorId,
-        level=row.level,
-        action=row.action,
-        entity_type=row.entityType,
-        entity_id=row.entityId,
-        message=row.message,
-        meta=orjson.loads(row.metaText),
-    )
+    facts = {name: getattr(row, prisma_name(name)) for name in _PLAIN}
+    tenant_id = None if row.tenantId is None else UUID(row.tenantId)
+    return AuditRow(**facts, xid=int(row.xid), tenant_id=tenant_id, meta=orjson.loads(row.metaText))
 
 
 def _entry(row: Any) -> AuditRow:
-    facts = {name: row[name] for name in AuditRow.__dataclass_fields__ if name not in ("tenant_id", "meta", "xid")}
+    facts = {name: row[name] for name in _PLAIN}
     # The driver's own kind of UUID is not known to JSON writers.
     tenant_id = None if row["tenant_id"] is None else UUID(bytes=row["tenant_id"].bytes)
     return AuditRow(**facts, xid=int(row["xid"]), tenant_id=tenant_id, meta=orjson.loads(row["meta"]))

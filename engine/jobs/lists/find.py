@@ -10,7 +10,7 @@ from atlas.db.pg_json import read_stored
 from atlas.db.pool import Connection, Queryable
 from atlas.db.prisma import page_filter, prisma_on
 from atlas.db.statements import statement
-from atlas.models.rows import from_rows
+from atlas.models.rows import from_rows, prisma_name
 from atlas.models.system import QueueDepth
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ COUNT_DUE = statement("engine/jobs/lists/sql/count_due.sql")
 MAX_DEPTHS = 200
 # The year of a due time that means: without an end.
 FOREVER = 9999
+# An attempt as it is shown.
+_OF_ATTEMPT = (
+    *("job_run_id", "attempt_no", "worker_id", "host_id", "pid", "status", "started_at", "finished_at", "duration_ms"),
+    *("exit_code", "stdout_tail", "stderr_tail", "log_tail", "error_text", "outcome", "result", "log_ref"),
+)
 # No attempt has a number after it.
 _LAST_ATTEMPT = 2**31 - 1
 
@@ -153,22 +158,5 @@ def _job_row(row: Any) -> JobRow:
 
 
 def _attempt(row: "models.JobRun") -> dict[str, Any]:
-    return {
-        "job_run_id": row.jobRunId,
-        "attempt_no": row.attemptNo,
-        "worker_id": row.workerId,
-        "host_id": None if row.hostId is None else UUID(row.hostId),
-        "pid": row.pid,
-        "status": row.status,
-        "started_at": row.startedAt,
-        "finished_at": row.finishedAt,
-        "duration_ms": row.durationMs,
-        "exit_code": row.exitCode,
-        "stdout_tail": row.stdoutTail,
-        "stderr_tail": row.stderrTail,
-        "log_tail": row.logTail,
-        "error_text": row.errorText,
-        "outcome": row.outcome,
-        "result": row.result,
-        "log_ref": row.logRef,
-    }
+    attempt = {name: getattr(row, prisma_name(name)) for name in _OF_ATTEMPT}
+    return attempt | {"host_id": None if row.hostId is None else UUID(row.hostId)}
