@@ -55,7 +55,7 @@ COMMANDS = {
     ),
     "jobs": ("jobs.jobs:app", "Show and watch jobs; cancel, retry and delete them."),
     "group": ("jobs.group:app", "Groups of jobs: list, show, cancel and retry them."),
-    "workflow": ("workflow:app", "Request workflow runs, look at them and steer them."),
+    "workflow": ("workflow:app", "Request workflow runs, inspect and control them."),
     "outbox": ("jobs.outbox:app", "The mails that were written as files instead of being sent."),
     "effects": ("effects:app", "The effects of jobs outside of the database, and what is known of them."),
     "trigger": ("trigger:app", "Start jobs and workflows on a schedule or on events."),

@@ -76,7 +76,7 @@ class DryRunBody(WorkflowDocument):
     """A declared workflow, and an input to follow it with."""
 
     input: Document = Field(default_factory=dict, description="The input of the run.")
-    outputs: Document = Field(default_factory=dict, description="Outputs to suppose, by the ids of their steps.")
+    outputs: Document = Field(default_factory=dict, description="Outputs to assume, by the ids of their steps.")
 
 
 class WorkflowChange(Body):

@@ -82,7 +82,7 @@ def edit(
 def remove(
     tenant: SlugOrId,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Cancel its jobs that are queued or run; without it they are a refusal.")
+        bool, typer.Option("--cancel", help="Cancel its queued and running jobs; otherwise they prevent the removal.")
     ] = False,
     reason: Annotated[str | None, typer.Option(help="Why, for everyone who reads the audit log.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

@@ -117,7 +117,8 @@ def _review_message(review: PruneReview) -> str:
 def begin_epoch(
     reason: Annotated[str, typer.Option(help="Why, for everyone who reads the audit log.")],
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Go on although the audit log lacks what was signed before.")
+        bool,
+        typer.Option("--accept-loss", help="Continue although signed rows are missing from the audit log."),
     ] = False,
     new_key: Annotated[
         bool, typer.Option("--new-key", help="Make a new signing key. The one before signs it, unless that is lost.")

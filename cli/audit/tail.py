@@ -48,7 +48,7 @@ def tail(
     people: Annotated[bool, typer.Option("--people", help="Only what people did.")] = False,
     action: Annotated[list[str] | None, typer.Option(help="Only this action; may be repeated.")] = None,
     entity: Annotated[
-        str | None, typer.Option(help="Only events of what has this id, or key, or the only id that begins so.")
+        str | None, typer.Option(help="Only events about the entity with this id or key, or the beginning of its id.")
     ] = None,
     text: Annotated[str | None, typer.Option(help="Only events that contain this text.")] = None,
     since: Since = None,

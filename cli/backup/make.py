@@ -33,7 +33,7 @@ def backup(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the backup.")],
     base: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A backup of before: parts of history that did not change since are reused."),
+        typer.Option(metavar="DIR", help="An earlier backup: parts of history that have not changed since are reused."),
     ] = None,
     without_keys: Annotated[
         bool, typer.Option("--without-keys", help="Leave the private keys out, where you keep them elsewhere.")

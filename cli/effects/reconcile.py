@@ -37,12 +37,15 @@ def reconcile_effects(
     app: Annotated[list[str] | None, typer.Option("--app", help="A module that registers the adapter.")] = None,
     grace: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How late the provider may list; by default what the adapter says."),
+        typer.Option(
+            metavar="DURATION",
+            help="How late the provider may list an effect; by default what the adapter says.",
+        ),
     ] = None,
     settle: Annotated[
         bool, typer.Option("--settle", help="Settle unknown effects that the provider made once as done.")
     ] = False,
-    rows: Annotated[int, typer.Option(min=1, max=10_000, help="The most differences of each kind to show.")] = 100,
+    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of differences of each kind.")] = 100,
     json: Json = False,
 ) -> None:
     """Compare the effects of a provider with what the provider lists. Exits with 1 if they differ."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from atlas.client import AtlasClient
     from atlas.models.jobs import BulkAction
 
-app = typer.Typer(help="Actions on many jobs: list and cancel them.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Bulk actions on jobs: list and cancel them.", no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")
@@ -37,7 +37,7 @@ def show_list(
         for action in page.items
     ]
     columns = ("STATUS", "ACTION", "TENANT", "CHANGED", "OF", "BY", "AGE", "ID")
-    text = table(columns, rows) if rows else "There are no actions on many jobs."
+    text = table(columns, rows) if rows else "There are no bulk actions."
     say({"bulk_actions": [names.document(action) for action in page.items]}, text, json=json)
 
 

@@ -36,7 +36,7 @@ def edit(
     concurrency: Annotated[int | None, typer.Option(min=1, help="How many of its jobs may run at once.")] = None,
     concurrency_key: Annotated[str | None, typer.Option(help="Count by it: {{ input.customer }}.")] = None,
     rate: Annotated[str | None, typer.Option(help="How many of its jobs may start: 100/minute.")] = None,
-    burst: Annotated[int | None, typer.Option(min=1, help="How many may start at once after a rest.")] = None,
+    burst: Annotated[int | None, typer.Option(min=1, help="How many may start together after an idle time.")] = None,
     enable: Annotated[bool, typer.Option("--enable", help="Enable it again.")] = False,
     json: Json = False,
 ) -> None:

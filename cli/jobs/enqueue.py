@@ -27,19 +27,19 @@ Tenant = Annotated[
 Input = Annotated[
     str, typer.Option("--input", metavar=OBJECT, help="The job's input, a JSON object; - reads it from stdin.")
 ]
-DedupeKey = Annotated[str | None, typer.Option(help="If an active job has this key, no other is made.")]
+DedupeKey = Annotated[str | None, typer.Option(help="Enqueue nothing if an active job has this key.")]
 Delay = Annotated[
     timedelta | None,
     typer.Option(parser=parse_duration, metavar="DURATION", help="When it may start, from now, for example 10m."),
 ]
 Host = Annotated[str | None, typer.Option(help="The host that runs it, by name or id, or the beginning of its id.")]
-StartBy = Annotated[str | None, typer.Option(metavar="TIME", help="Canceled as expired unless it has started by then.")]
+StartBy = Annotated[str | None, typer.Option(metavar="TIME", help="Cancel it as expired unless it started by then.")]
 ExpiresIn = Annotated[
     timedelta | None,
     typer.Option(parser=parse_duration, metavar="DURATION", help="The same as a time from now, for example 10m."),
 ]
 FinishBy = Annotated[str | None, typer.Option(metavar="TIME", help="When its attempts and its retries end.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Return when it has finished, with 1 unless it succeeded.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has finished; exit with 1 unless it succeeded.")]
 AllowUnknown = Annotated[bool, typer.Option("--allow-unknown", help="Accept a type that no worker has published yet.")]
 
 

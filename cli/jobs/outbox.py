@@ -36,7 +36,7 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's mails, by s
 @app.command("list")
 def show_list(
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most mails to list.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of mails.")] = 50,
     json: Json = False,
 ) -> None:
     """List the mails, newest first."""

@@ -55,7 +55,7 @@ def show_one(
     tenant: Annotated[
         str | None, typer.Option(help="Its tenant by slug or id, if several have such a function.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The most runs to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of runs.")] = 20,
     json: Json = False,
 ) -> None:
     """Show one recurring function and its runs, newest first; also one that is no longer registered."""

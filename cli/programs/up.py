@@ -53,7 +53,7 @@ def up(
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="Of the API; ATLAS_PORT if not given.")] = None,
     demo: Annotated[bool, typer.Option(help="Load the examples and a demo tenant.")] = True,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Start again when a source file of --app changes, for development.")
+        bool, typer.Option("--reload", help="Restart when a source file of --app changes, for development.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -57,7 +57,7 @@ def worker(
     ] = None,
     app: App = None,
     concurrency: Annotated[int | None, typer.Option(min=1, max=10_000, help="Jobs at a time.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, max=10_000, help="The most jobs of one claim.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=10_000, help="Maximum number of jobs in one claim.")] = None,
     poll_ms: Annotated[int | None, typer.Option(min=10, max=60_000, help="Milliseconds between polls.")] = None,
     processes: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 1,
     drain: Annotated[bool, typer.Option("--drain", help="Stop when no job is due.")] = False,

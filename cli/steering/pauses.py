@@ -23,7 +23,7 @@ Tenant = Annotated[
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who asks what holds a job.")]
 For = Annotated[
     timedelta | None,
-    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Resumed by itself after this time."),
+    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Resume automatically after this time."),
 ]
 
 

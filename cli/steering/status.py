@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who sees the status.")]
 For = Annotated[
     timedelta | None,
-    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Back online by itself after this time."),
+    typer.Option("--for", parser=parse_duration, metavar="DURATION", help="Come back online after this time."),
 ]
 
 

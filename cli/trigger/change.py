@@ -125,7 +125,7 @@ def remove(trigger_id: TriggerId, json: Json = False) -> None:
 
 def fire(
     trigger_id: TriggerId,
-    context: Annotated[str, typer.Option(metavar=OBJECT, help="The context of the event to pretend.")] = "{}",
+    context: Annotated[str, typer.Option(metavar=OBJECT, help="The context of the simulated event.")] = "{}",
     json: Json = False,
 ) -> None:
     """Fire a trigger once, now. Its schedule stays as it is."""

@@ -27,5 +27,5 @@ app = ModuleGroup(
         "disable": "workflows:disable",
         "policy": "policy:app",
     },
-    help="Request workflow runs, look at them and steer them.",
+    help="Request workflow runs, inspect and control them.",
 )

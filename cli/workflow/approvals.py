@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def approve(
     id: Annotated[
-        str, typer.Argument(metavar="ID", help="The approval's id, or that of the run that asks, or its beginning.")
+        str,
+        typer.Argument(metavar="ID", help="The id of the approval or of the run that waits for it, or its beginning."),
     ],
     reject: Annotated[bool, typer.Option("--reject", help="Say no.")] = False,
     comment: Annotated[str | None, typer.Option(help="Why, for everyone who looks.")] = None,

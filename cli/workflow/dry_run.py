@@ -20,7 +20,7 @@ def command(
     workflow: Annotated[str, typer.Argument(help="A declared workflow's key, or a JSON file with one.")],
     input_: Annotated[str, typer.Option("--input", metavar=OBJECT, help="The run's input, a JSON object.")] = "{}",
     outputs: Annotated[
-        str, typer.Option("--outputs", metavar=OBJECT, help="Outputs to suppose, by the ids of their steps.")
+        str, typer.Option("--outputs", metavar=OBJECT, help="Outputs to assume, by the ids of their steps.")
     ] = "{}",
     tenant: Annotated[
         str | None, typer.Option(help="Whose run it would be, by slug or id; of the token, or system, if not given.")

@@ -41,7 +41,7 @@ def run(
         bool, typer.Option("--allow-unknown", help="Accept a workflow that no worker has published yet.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Return when it has finished, with 1 unless it succeeded.")
+        bool, typer.Option("--wait", help="Wait until it has finished; exit with 1 unless it succeeded.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -25,7 +25,7 @@ def check(
     workflow: Annotated[str, typer.Argument(help="A workflow's key, or a JSON file with a declared one.")],
     tenant: Annotated[
         str | None,
-        typer.Option(help="For whom policy is asked, by slug or id; of the token, or system, if not given."),
+        typer.Option(help="The tenant whose policy applies, by slug or id; the token's, or system, if not given."),
     ] = None,
     spend_cents: Annotated[int, typer.Option(min=0, help="What it would cost.")] = 0,
     json: Json = False,
