@@ -48,6 +48,15 @@ def test_cards_of_a_phone_keep_what_is_needed_and_escape_returns_to_the_row(site
     row = page.get_by_role("row").filter(has_text="Night report")
     for text in ("30 2 * * *", "Next", "Tenant", "acme"):
         expect(row.get_by_text(text, exact=True).first).to_be_in_viewport(ratio=1)
+    # Each of the next times is one line: the time, and how far off it is.
+    page.goto(f"/schedules?trigger={trigger}")
+    times = page.get_by_role("dialog").get_by_role("listitem")
+    expect(times).to_have_count(10)
+    lines = times.evaluate_all(
+        "(all) => all.map((one) => [...one.children].slice(0, 2).map((part) => part.getBoundingClientRect()))"
+    )
+    assert [first["x"] for first, _ in lines] == [lines[0][0]["x"]] * 10
+    assert all(abs(first["y"] - second["y"]) < 4 for first, second in lines)
     page.goto("/dead-letters")
     # A cause that came later would move the others down.
     expect(page.get_by_text(re.compile("the report .* has no data")).first).to_be_visible()
@@ -97,6 +106,8 @@ def test_a_phone_shows_the_chosen_tab_and_what_each_value_is(visit: Visit):
     # A name in a card is in one piece, and that of the tenant is whole.
     page.goto("/workers")
     expect(page.locator("[role=gridcell] [data-end]").first).to_be_visible()
+    assert page.evaluate(APART) == []
+    page.set_viewport_size({"width": 375, "height": 720})
     assert page.evaluate(APART) == []
 
 
