@@ -26,7 +26,9 @@ MAX_WAITING = 3
 AGAIN = timedelta(seconds=1)
 REST_SECONDS = 0.2
 COPIES = "copies"
-HAS_VERDICT = "select exists (select from atlas.system_state where key = 'audit_verification' and value ? 'status')"
+HAS_VERDICT = (
+    "select exists (select from atlas.system_state where key = 'audit_verification' and value->>'status' = 'whole')"
+)
 HAS_COPY = """
 select exists (select from atlas.system_state s, jsonb_each(s.value) place
   where s.key = 'checkpoint_copies' and place.value ? 'at')"""
@@ -51,8 +53,10 @@ async def fire(pool: Pool) -> None:
 
 
 async def verify(pool: Pool) -> None:
-    """Verify the audit log, which is due, as soon as no other process does."""
-    audit_tasks.LEASE = AGAIN
+    """Verify the audit log, which is due, as soon as no other process does, and again until it is whole."""
+    # There is no key before the first signature.
+    await seal(pool)
+    audit_tasks.LEASE = audit_tasks.RETRY = AGAIN
     while not await pool.fetchval(HAS_VERDICT):
         await audit_tasks.AuditTasks(pool, load_settings()).verify()
         await asyncio.sleep(REST_SECONDS)
