@@ -97,8 +97,8 @@ def test_a_pause_and_a_switch_made_elsewhere_are_not_overwritten(site: Site, vis
         theirs = {"enabled": False, "reason": "their policies"}
         other.put("/system/engine-enabled", json=theirs).raise_for_status()
         dialog.get_by_role("button", name="Replace with mine").click()
-        told = "The engine is off already: operator@all switched it. Nothing was changed."
-        expect(page.get_by_text(told, exact=True)).to_be_visible()
+        message = "The engine is off already: operator@all switched it. Nothing was changed."
+        expect(page.get_by_text(message, exact=True)).to_be_visible()
         expect(dialog).to_have_count(0)
         assert other.get("/system/atlas-online").json()["engine_reason"] == "their policies"
         other.put("/system/engine-enabled", json={"enabled": True}).raise_for_status()

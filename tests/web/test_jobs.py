@@ -163,8 +163,8 @@ def test_a_dialog_about_chosen_rows_says_how_many_change_and_names_the_others(si
     # One is retried elsewhere while the dialog is open.
     site.run(site.pool.execute("update atlas.jobs set status = 'queued', finished_at = null where id = $1", jobs[0].id))
     dialog.get_by_role("button", name="Retry 3 jobs").click()
-    told = "2 jobs are queued again; 1 job left unchanged: 1 changed already."
-    expect(page.get_by_text(told, exact=True)).to_be_visible()
+    message = "2 jobs are queued again; 1 job left unchanged: 1 changed already."
+    expect(page.get_by_text(message, exact=True)).to_be_visible()
     assert site.run(site.pool.fetchval(f"select changed {LAST}", tenant)) == 2
 
 
@@ -225,8 +225,8 @@ def test_the_number_in_the_dialog_is_the_number_discarded_while_more_arrive(site
     dialog.get_by_label("Reason").fill("known")
     site.run(site.pool.execute(MANY, tenant, 5))
     dialog.get_by_role("button", name="Discard 700 jobs").click()
-    told = "200 jobs are discarded; the rest follows. 5 more arrived since and were not changed."
-    expect(page.get_by_text(told, exact=True)).to_be_visible()
+    message = "200 jobs are discarded; the rest follows. 5 more arrived since and were not changed."
+    expect(page.get_by_text(message, exact=True)).to_be_visible()
 
     async def has_ended() -> bool:
         return bool(await site.pool.fetchval(f"select finished_at is not null {LAST}", tenant))

@@ -1,7 +1,7 @@
 -- Ends the sessions of Atlas's programs among these: all that this login may end, which are those of the same login, or of any with the
 -- rights of pg_signal_backend. What they had begun is rolled back. The caller acts as its login. It does not wait until they are gone: the
 -- next attempt at the lock does, and a session on a starved machine ends later, but it ends.
--- Returns the sessions that were told to end. Called by engine/jobs/switches/gate.py. SQL, because it reads the catalogs.
+-- Returns the sessions that it signaled. Called by engine/jobs/switches/gate.py. SQL, because it reads the catalogs.
 select a.pid, a.application_name, a.state
 from pg_stat_activity a
 join pg_roles r on r.oid = a.usesysid
