@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import tokenize
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from graphlib import TopologicalSorter
@@ -62,6 +61,9 @@ def imported(source: str, package: str) -> Iterator[tuple[int, str]]:
 
 def climbs(floor: str, source: str, package: str) -> list[tuple[int, str]]:
     """The imports of a source on this floor that point to where it may not look."""
+    above = "|".join((ARROWS.keys() | BESIDE) - ARROWS[floor] - {floor})
+    if not re.search(rf"\b({above})\b", source):
+        return []
     return [
         (line, module)
         for line, module in imported(source, package)
@@ -246,29 +248,6 @@ def test_such_an_address_is_known_by_its_shape(text):
     assert DOWNLOADS.search(text.replace("HOST", "https" + "://packages.example").encode())
 
 
-# Modules that were renamed: the folder's import name without `atlas.`, and what its files were called.
-OLD_NAMES = {
-    "api": "answers border callers calls chores door gathering hints lane memory patience places rates repeats shares"
-    " state waiting_hosts live.window resources.agent resources.job resources.remote resources.starts",
-    "atlas": "api_calls api_errors embedded notifications outbox pool statements stored programs.confine programs.text",
-    "audit": "copies keeping nodes private stream verifier.account verifier.damage verifier.notes verifier.place",
-    "cli": "commands installation reach streams tree audit.keeping audit.proving audit.reading audit.sealing"
-    " workflow.decide workflow.story",
-    "engine": "fields watch zones templates.rendering triggers.by_hand triggers.events triggers.schedule"
-    " triggers.triggers",
-    "engine.jobs": "admit argv definition_spec definitions environment host_jobs hosts nearby outcomes publish redact"
-    " remote schemas secret_fields secret_key secrets turn",
-    "engine.workflows": "accept branches calls checkpoints drive manage publish rules run runs values declared.filling",
-    "scheduler": "around chores rounds",
-    "workers": "apps blocking claim_loop demand executor fast_lane gate_follower hand handler_calls held_jobs loop_watchdog"
-    " resume_places served slots stall_report thread_table turn_call turns watchdog_process engine_run testing"
-    " email.answers email.entra email.route"
-    " email.tenant",
-}
-OLD = "|".join(
-    rf"{re.escape(folder)}\.{re.escape(name)}" for folder, names in OLD_NAMES.items() for name in names.split()
-)
-OLD_DOTTED = re.compile(rf"(?<![\w./])(?:atlas\.)?(?:{OLD})(?![\w(])")
 FOLDERS = "api|atlas|audit|bench|cli|docs|engine|examples|migrations|scheduler|testing|tests|tools|workers"
 OUR_PATH = re.compile(rf"(?<![\w./*{{}}>~-])(?:{FOLDERS})(?:/[a-z_0-9]+)+(?:\.[a-z]+)?(?![\w/*{{-])")
 TEXT = (".py", ".sql", ".md", ".toml", ".mjs", ".html", ".js", ".css", ".prisma", "Makefile")
@@ -290,32 +269,6 @@ def exists(named: str) -> bool:
     """A file or folder of the repository, or a file named without its ending."""
     path = ROOT / named
     return path.exists() or any(path.parent.glob(f"{path.name}.*"))
-
-
-def test_no_text_names_a_module_by_its_old_name():
-    found = [
-        f"{path.relative_to(ROOT)} names {named}"
-        for path in files(ROOT, *TEXT)
-        if path != THIS and OLD_DOTTED.search(path.read_text())
-        for text in prose(path)
-        for named in OLD_DOTTED.findall(text)
-    ]
-    assert found == []
-
-
-def prose(path: Path) -> Iterator[str]:
-    """What is written for readers: comments and strings of Python, all of another file."""
-    if path.suffix != ".py":
-        yield path.read_text()
-        return
-    kinds = (tokenize.COMMENT, tokenize.STRING)
-    with path.open("rb") as source:
-        yield from (token.string for token in tokenize.tokenize(source.readline) if token.type in kinds)
-
-
-@pytest.mark.parametrize("text", ["`engine.jobs.outcomes`", "atlas.api.border", "see atlas.pool.", "workers.hand"])
-def test_an_old_name_is_found_with_and_without_the_root(text):
-    assert OLD_DOTTED.search(text)
 
 
 # What carries an option of a job from its callers into its row and back; both guides list the same files.

@@ -317,6 +317,7 @@ def broken(body, chance):
             return b"[" + b",".join([body] * chance.choice([2, 20, 300])) + b"]"
 
 
+@pytest.mark.long
 async def test_no_body_causes_an_internal_error(world, pool):
     """Valid, invalid and broken bodies, to every address that takes one."""
     chance = random.Random(4711)

@@ -134,6 +134,7 @@ async def test_every_address_responds_alike_after_jobs_moved_into_history(world,
             assert after["other", path][0] == 404
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tenant", ["acme", "other"])
 async def test_every_verb_does_to_jobs_in_history_what_it_does_to_others(world, conn, pool, tenant):
     filed = await given_work(conn, world.acme.id, old)

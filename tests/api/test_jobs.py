@@ -4,6 +4,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import pytest
+
 import atlas.api.db
 import atlas.api.enqueue_batcher
 import atlas.engine.jobs.lists.job_list
@@ -76,6 +78,7 @@ async def test_one_bad_job_among_many_requests_at_once_spoils_no_other(admin):
     assert "held" in answers[-2].json()["detail"]
 
 
+@pytest.mark.long
 async def test_a_held_dedupe_key_delays_no_other_job_and_may_be_tried_again(admin, world, conn):
     holding = conn.transaction()
     await holding.start()
@@ -98,6 +101,7 @@ async def test_a_held_dedupe_key_delays_no_other_job_and_may_be_tried_again(admi
     assert (await ask(dedupe_key="held")).status_code == 201
 
 
+@pytest.mark.long
 async def test_many_requests_for_a_held_dedupe_key_delay_other_keys_as_little_as_one(admin, world, conn):
     holding = conn.transaction()
     await holding.start()
@@ -114,6 +118,7 @@ async def test_many_requests_for_a_held_dedupe_key_delay_other_keys_as_little_as
     assert received == [503] * 25 + [201] * 2
 
 
+@pytest.mark.long
 async def test_a_keyed_call_and_a_list_wait_for_a_held_dedupe_key_as_briefly(admin, world, conn):
     holding = conn.transaction()
     await holding.start()

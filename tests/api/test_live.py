@@ -382,6 +382,7 @@ async def test_two_processes_show_the_same(server, pool, database_url, settings)
     assert [event["job_id"] for event in shown[0]] == made
 
 
+@pytest.mark.long
 async def test_a_client_that_reads_nothing_is_disconnected_and_the_others_are_not(server):
     narrow = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

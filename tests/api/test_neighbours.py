@@ -54,6 +54,7 @@ async def test_a_tenant_beyond_its_rate_and_at_its_cap_delays_no_other(pool, dat
     assert min(beside) <= min(alone) + NOISE
 
 
+@pytest.mark.long
 async def test_a_tenant_with_slow_requests_leaves_connections_to_others(world, conn, opened, monkeypatch):
     monkeypatch.setattr(atlas.api.limits.connections, "SHARE_SECONDS", 0.5)
     waiting = await opened(waiting_calls(world, conn, "acme", "enqueuer"))

@@ -145,6 +145,7 @@ def test_every_list_has_a_limit_and_a_cursor(spec):
         assert path in SHORT or names >= {"limit", "cursor"}, path
 
 
+@pytest.mark.long
 async def test_every_list_returns_each_item_once_whatever_the_page_size(things, spec, operator):
     for path in paged(spec, things):
         filters = {"by_hour": True} if path.endswith("/usage") else {}

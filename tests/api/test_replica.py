@@ -75,6 +75,7 @@ async def listed(client, path="/jobs"):
     return [one["id"] for one in response.json()["items"]], response.headers[DATA_AGE]
 
 
+@pytest.mark.long
 async def test_a_list_shows_the_state_of_the_replica_and_says_how_old_it_is(pool, world, paused, auditor):
     new = await enqueue_one(pool, world)
 
@@ -151,6 +152,7 @@ async def _is(work, ids) -> bool:
     return (await work)[0] == ids
 
 
+@pytest.mark.long
 async def test_every_marked_address_is_read_there_whole(pool, world, paused, operator):
     """None of them writes, locks or needs what only a primary has: it would be repeated there."""
     routes = [one for one in world.app.routes if isinstance(one, GuardedRoute) and rules_of(one.endpoint).replica]

@@ -51,6 +51,7 @@ async def test_what_takes_long_is_carried_on_by_the_next_call(world, operator, a
     assert (done["is_removed"], done["removing_at"]) == (True, begun["removing_at"])
 
 
+@pytest.mark.long
 async def test_a_removal_that_waits_for_a_lock_too_long_has_begun_all_the_same(world, operator, full, owner):
     await owner.execute("select pg_advisory_lock(atlas.lock_class('metering'), 0)")
     begun = (await operator.delete("/tenants/acme", params={"cancel": True})).json()

@@ -364,6 +364,7 @@ THING_CHANGES = [
 ]
 
 
+@pytest.mark.long
 async def test_a_thing_that_was_changed_behind_the_audit_log_back_is_found(owner, things):
     for change, words in THING_CHANGES:
         transaction = owner.transaction()
@@ -381,6 +382,7 @@ STATE_TABLES = (
 )
 
 
+@pytest.mark.long
 async def test_columns_that_an_upgrade_adds_are_no_change_until_someone_changes_them(owner, things):
     for table in STATE_TABLES:
         await owner.execute(f"alter table atlas.{table} add column note text, add column size int not null default 3")
@@ -398,6 +400,7 @@ async def test_columns_that_an_upgrade_adds_are_no_change_until_someone_changes_
     assert await cross_check(owner) == []
 
 
+@pytest.mark.long
 async def test_things_whose_first_events_were_removed_by_order_are_compared_with_what_is_left(
     conn, owner, things, installation
 ):

@@ -97,6 +97,7 @@ async def test_a_syslog_server_gets_every_row_also_after_connections_broke(conn,
     assert listener.connections == 2 + 5
 
 
+@pytest.mark.long
 async def test_a_collector_that_fails_sometimes_gets_every_row_at_least_once(conn, pool, tmp_path, authority, quick):
     await write(conn, 30)
     await seal(conn)

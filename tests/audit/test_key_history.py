@@ -72,6 +72,7 @@ async def test_the_first_key_is_named_once_before_it_signs(conn, pool, installat
     assert not await conn.fetchval("select atlas.audit_name_key($1)", other.key.public)
 
 
+@pytest.mark.long
 async def test_who_signed_each_key_is_known_after_the_rows_that_said_so_were_removed(
     conn, owner, pool, installation, tmp_path
 ):
@@ -107,6 +108,7 @@ async def test_a_checkpoint_that_was_deleted_from_an_epoch_which_a_new_key_ended
     assert event.endswith(" as the event of epoch 2 says: 1 of them deleted.")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("deleted", ["all of them", "the first", "the last"])
 async def test_deleted_checkpoints_of_an_ended_epoch_are_found_without_outside_copies(
     conn, owner, pool, installation, tmp_path, deleted

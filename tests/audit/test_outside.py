@@ -207,6 +207,7 @@ async def test_one_process_copies_at_a_time(conn, signed, tmp_path):
     assert (first, await copy_checkpoints(conn, places, every=HOUR, pause=HOUR, by="two")) == (1, 0)
 
 
+@pytest.mark.long
 @needs_program("openssl", "ts", "-help")
 async def test_a_response_that_is_no_time_stamp_of_the_note_is_refused(signed, outside):
     query, imprint = timestamp_request(b"a note")

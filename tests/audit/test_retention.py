@@ -204,6 +204,7 @@ async def test_more_than_was_ordered_cannot_go_unseen(conn, owner, pruned, insta
     assert "row" in kinds(await verify(conn, installation.keys))
 
 
+@pytest.mark.long
 async def test_an_order_for_more_than_is_written_down_is_found(conn, owner, pruned, installation):
     """A superuser may write an order by hand, and the rows go; the missing event is found."""
     next_seal = await owner.fetchval(
@@ -387,6 +388,7 @@ async def test_what_waits_for_its_seal_is_counted_in_every_epoch(conn, owner, in
             await seal_batch(conn, limit=4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sealed", [0, 2])
 async def test_an_epoch_that_ended_before_its_first_seal_loses_nothing(conn, owner, installation, tmp_path, sealed):
     await audit_log(conn, installation, seals=sealed)

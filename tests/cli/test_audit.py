@@ -337,6 +337,7 @@ async def test_a_person_is_erased_and_verification_still_passes(audit, key, conn
     assert "warning: There is no personal value equal to that subject" in done.stderr
 
 
+@pytest.mark.long
 async def test_old_rows_are_removed_by_order_when_they_are_archived(audit, key, owner, tmp_path):
     await audit("verify")
     out = str(tmp_path / "export.jsonl")
@@ -567,6 +568,7 @@ async def test_new_key_makes_the_key_in_the_home_folder_alone(audit, key):
         assert "this one you replace yourself" in done.refusal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["audit.pub", "audit.1a2b3c4d.pub"])
 async def test_a_copy_of_a_lost_public_key_is_put_back(audit, key, name):
     await audit("verify")

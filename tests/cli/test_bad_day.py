@@ -130,6 +130,7 @@ async def test_a_worker_that_starts_on_a_full_disk_begins_when_there_is_room(dat
         await worker.wait()
 
 
+@pytest.mark.long
 async def test_a_server_without_a_free_connection_is_named(atlas, owner, database_url):
     await owner.execute(MAKE_GUEST)
     await owner.execute(f'alter database "{await owner.fetchval("select current_database()")}" connection limit 0')

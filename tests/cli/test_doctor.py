@@ -177,6 +177,7 @@ async def test_tables_of_history_miss_no_grants(atlas, database_url):
     assert by_name((await atlas("doctor", "--json")).document)["roles"]["found"] == "usable"
 
 
+@pytest.mark.long
 async def test_a_login_that_may_create_no_roles_migrates_after_an_administrator_ran_the_remedy(
     atlas, databases: TestDatabases
 ):
@@ -216,6 +217,7 @@ async def test_a_function_that_was_changed_in_the_database_is_named(atlas, owner
     assert "`atlas migrate`" in functions["remedy"]
 
 
+@pytest.mark.long
 async def test_programs_of_two_versions_are_shown_and_a_warning_after_a_day(atlas, owner):
     for number, version in enumerate(("0.9.0", "0.10.0", "0.10.0")):
         await register_worker(owner, f"vm:{number}:x", lease=60, job_types=["a.work"])

@@ -185,6 +185,7 @@ async def test_an_error_is_one_line_that_names_the_setting(remote, server):
     assert invalid.document["error"]["errors"][0]["field"] == "query.status.0"
 
 
+@pytest.mark.long
 async def test_a_running_api_is_asked_when_the_database_has_no_free_connection(
     atlas, server, owner, tmp_path, database_url
 ):

@@ -1,6 +1,7 @@
 """`atlas trigger`, `atlas usage`, `atlas insights`, `atlas explain`: what people type, what they see, how a mistake is answered."""
 
 import asyncpg
+import pytest
 
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.switches.gate import switch
@@ -103,6 +104,7 @@ async def test_usage_is_shown_for_a_period_and_a_wrong_time_is_refused(atlas, da
     assert "--since: 'yesterday' is not a time such as 5m" in wrong.refusal
 
 
+@pytest.mark.long
 async def test_insights_and_explanations_are_shown_for_whatever_an_id_is(atlas, conn):
     assert (await atlas("insights")).stdout == "Nothing happened in that time.\n"
     assert (await atlas("insights", "--csv")).stdout.startswith("begins_at,tenant,job_type,enqueued")

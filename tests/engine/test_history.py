@@ -287,6 +287,7 @@ async def test_a_tenant_that_keeps_attempts_for_less_gets_its_jobs_back(conn, po
     assert "jobs" not in (await places(conn)).values()
 
 
+@pytest.mark.long
 async def test_a_session_that_is_killed_at_any_statement_leaves_each_job_whole_in_one_place(
     conn, pool, owner, database_url
 ):
@@ -464,6 +465,7 @@ async def test_a_job_comes_back_from_the_tables_that_may_hold_it_alone(conn, poo
     assert await places(conn) == {early: "jobs"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verb", ["retry", "delete"])
 async def test_a_step_of_a_bulk_action_reads_the_tables_that_may_hold_its_jobs_alone(conn, pool, owner, verb):
     early, late, tables = await given_failures_of_two_days(conn, pool)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import asyncpg
 import orjson
+import pytest
 
 from atlas.audit.verification.crosscheck import cross_check
 from atlas.db.pool import connect
@@ -59,6 +60,7 @@ async def given_filed(conn, pool, *tenants: UUID) -> list[UUID]:
     return jobs
 
 
+@pytest.mark.long
 async def test_what_comes_back_is_subtracted_and_what_is_filed_anew_is_added(conn, pool, owner):
     one, other = await given_tenant(conn), await given_tenant(conn, "other")
     jobs = await given_filed(conn, pool, one, other)
@@ -82,6 +84,7 @@ async def test_what_comes_back_is_subtracted_and_what_is_filed_anew_is_added(con
     assert await cross_check(conn) == []
 
 
+@pytest.mark.long
 async def test_the_jobs_of_a_tenant_that_changes_its_age_are_subtracted(conn, pool, owner):
     one, other = await given_tenant(conn), await given_tenant(conn, "other")
     await given_filed(conn, pool, one, other)
@@ -93,6 +96,7 @@ async def test_the_jobs_of_a_tenant_that_changes_its_age_are_subtracted(conn, po
     assert [facts["tenant"] for facts in await recorded(owner)] == [other]
 
 
+@pytest.mark.long
 async def test_a_job_that_is_deleted_otherwise_is_counted_by_the_drop(conn, pool, owner):
     """Nobody but the owner of the tables can say that a deletion is counted."""
     tenant = await given_tenant(conn)
@@ -107,6 +111,7 @@ async def test_a_job_that_is_deleted_otherwise_is_counted_by_the_drop(conn, pool
     assert await cross_check(conn) != []
 
 
+@pytest.mark.long
 async def test_returns_wait_for_no_other_and_a_drop_that_meets_them_records_what_is_left(
     conn, pool, owner, database_url
 ):
@@ -138,6 +143,7 @@ async def test_returns_wait_for_no_other_and_a_drop_that_meets_them_records_what
     assert len(await places(conn)) == 2, "two were retried"
 
 
+@pytest.mark.long
 async def test_a_session_that_is_killed_at_any_statement_leaves_the_numbers_as_they_were_or_as_they_are_then(
     conn, pool, owner, database_url
 ):

@@ -91,6 +91,7 @@ async def test_work_and_lists_wait_for_no_move(conn, pool, database_url, worker)
     assert "jobs" not in {place for id, place in (await places(conn)).items() if id in moved}
 
 
+@pytest.mark.long
 async def test_a_drop_that_waits_for_a_reader_lets_others_read_in_between(conn, pool, monkeypatch):
     await given_success(conn, id=old())
     await age(conn)

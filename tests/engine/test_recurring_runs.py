@@ -196,6 +196,7 @@ select $1, 'f' || n % 10, now(), 1, 'w', now() - n * interval '1 minute', now() 
 from generate_series(1, 20000) n"""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("analyzed", [False, True])
 async def test_no_statement_reads_the_whole_history(pool, conn, owner, key, analyzed):
     await owner.execute(HISTORY, key[0])

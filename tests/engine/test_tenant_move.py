@@ -240,6 +240,7 @@ async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewher
     assert all(f"Part 2 of the audit log that tenant {acme.id} brought" in one.message for one in broken.findings)
 
 
+@pytest.mark.long
 async def test_a_file_that_was_changed_or_does_not_fit_is_refused_and_leaves_nothing(cells, tmp_path):
     old, new = cells
     acme = await given_full_tenant(old.conn)

@@ -187,6 +187,7 @@ async def test_the_job_of_a_worker_that_is_gone_holds_up_a_removal_only_until_it
     assert await list_removals(conn) == []
 
 
+@pytest.mark.long
 async def test_nothing_can_be_added_to_a_tenant_that_is_being_removed_or_gone(conn, transaction):
     acme = await given_full_tenant(conn)
     [token] = await list_tokens(conn, tenant_id=acme.id)
@@ -245,6 +246,7 @@ async def test_what_a_transaction_adds_that_began_before_the_removal_goes_too(po
     assert await cross_check(conn) == []
 
 
+@pytest.mark.long
 async def test_a_removal_goes_on_after_any_step_and_the_tables_agree_with_the_log_at_each(conn, transaction):
     acme = await given_full_tenant(conn)
     had = await rows_of(conn, acme.id)
@@ -312,6 +314,7 @@ async def test_what_is_metered_after_the_removal_brings_nothing_back(conn, trans
     assert {table for table, count in (await rows_of(conn, acme.id)).items() if count} == {"audit_log"}
 
 
+@pytest.mark.long
 async def test_the_removal_of_one_tenant_hides_nothing_of_another(conn, owner, transaction):
     acme, other = await given_full_tenant(conn), await given_full_tenant(conn, "other")
     await begin_removal(conn, acme, actor=DANA, cancel=True)

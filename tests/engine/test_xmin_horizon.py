@@ -261,6 +261,7 @@ async def test_the_sweep_and_the_look_for_cancellations_read_no_entries_of_finis
     assert walked > 30 > max(living, of_worker, dead)
 
 
+@pytest.mark.long
 async def test_counts_and_explanations_beside_a_held_horizon_read_the_newest_jobs_and_are_the_same(
     conn, pool, owner, database_url, monkeypatch
 ):

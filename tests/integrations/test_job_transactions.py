@@ -116,6 +116,7 @@ def handlers(shop: Any) -> Iterator[None]:
         del registered()[key]  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 async def test_every_library_ends_its_job_in_one_commit_or_leaves_nothing(shop, pool, database_url, handlers):
     await shop.owner.execute(f"create table ledger (way text); alter table ledger owner to {shop.login}")
     types = [f"ledger.{way}" for way in WAYS]

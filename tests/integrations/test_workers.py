@@ -226,6 +226,7 @@ print(sorted([*around_job._plain, *around_job._async]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("set_up", "hooks"), [("django.setup()", 2), ("", 0)], ids=["sets it up", "only imports it"])
 def test_a_module_of_app_that_sets_django_up_by_itself_gets_the_hooks(tmp_path: Path, set_up: str, hooks: int):
     module = f"import django.apps\nfrom django.conf import settings\nsettings.configure()\n{set_up}\n"

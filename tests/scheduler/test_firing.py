@@ -305,6 +305,7 @@ async def test_what_cannot_be_fired_is_left_out_and_fires_when_its_cause_is_gone
         await eventually(f"select ({fired}) >= 1", bad)
 
 
+@pytest.mark.long
 async def test_a_poll_whose_connection_went_silent_is_repeated_over_another(
     conn, acme, firing, eventually, monkeypatch, database_url
 ):

@@ -5,6 +5,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import pytest
+
 import atlas.scheduler.maintenance
 from atlas.engine.alerts import read_findings
 from atlas.engine.jobs.claim import claim
@@ -82,6 +84,7 @@ async def test_usage_is_metered_before_retention_removes_it(pool, conn):
     assert sum(one.runs for one in await read_usage(conn)) == 30
 
 
+@pytest.mark.long
 async def test_a_sweep_of_many_tenants_rests_no_longer_than_it_works(pool, conn, monkeypatch):
     rests: list[float] = []
 

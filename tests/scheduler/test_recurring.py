@@ -268,6 +268,7 @@ async def test_a_lease_frees_the_run_of_an_instance_that_died(conn, recurring, a
     assert (await row(conn)).run_count == 2
 
 
+@pytest.mark.long
 async def test_a_run_that_outlasts_its_lease_keeps_it(conn, recurring):
     async def slow() -> None:
         await asyncio.sleep(2.3)
@@ -394,6 +395,7 @@ async def test_a_stop_while_an_outcome_is_recorded_waits_for_it_and_the_function
     assert (await ended(conn, run=2)).run_count == 2
 
 
+@pytest.mark.long
 async def test_a_run_whose_outcome_cannot_be_recorded_comes_again(conn, recurring, monkeypatch):
     async def astray(*given: Any, **options: Any) -> None:
         monkeypatch.undo()

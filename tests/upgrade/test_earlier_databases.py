@@ -126,6 +126,7 @@ async def test_an_earlier_database_gets_todays_tables_and_passes_every_check(
     assert failed <= CHECKS_OF_THE_TEST_SERVER
 
 
+@pytest.mark.long
 async def test_the_finished_jobs_of_an_earlier_database_move_into_history(earlier_url, earlier):
     await migrate(earlier_url)
     await earlier.execute(FOR_EVER)

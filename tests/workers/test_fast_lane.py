@@ -86,6 +86,7 @@ async def test_a_slow_call_does_not_keep_the_next_jobs_from_the_fast_lane(pool, 
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_a_call_that_gets_no_response_keeps_others_waiting_once(pool, light, given, serving, monkeypatch):
     monkeypatch.setattr("atlas.workers.claims.fast_lane.GOES_FIRST_SECONDS", 2.0)
     calls, responds = 0, asyncio.Event()

@@ -143,6 +143,7 @@ async def test_a_right_that_lapsed_is_asked_for_again_and_the_jobs_run(pool, dra
     assert await pool.fetchval("select max(attempt_count) from atlas.jobs") == 1
 
 
+@pytest.mark.long
 async def test_a_worker_without_notifications_is_waited_for_until_its_right_has_lapsed(conn):
     """It never confirms: the switch returns all the same, and says so."""
     worker = "host:1:silent"

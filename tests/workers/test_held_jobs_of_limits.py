@@ -32,6 +32,7 @@ def max_over(starts: list[float]) -> float:
     return highest
 
 
+@pytest.mark.long
 async def test_no_window_holds_more_starts_than_the_rate_and_its_burst(pool, given, serving):
     await given("rated.noop", *({"n": n} for n in range(50)))
     async with serving("rated.noop"), serving("rated.noop"):

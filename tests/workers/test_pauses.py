@@ -103,6 +103,7 @@ async def test_a_worker_goes_on_with_a_type_that_is_resumed_or_whose_pause_is_ov
         assert worker.outcomes == {"succeeded": 2}
 
 
+@pytest.mark.long
 async def test_a_worker_that_never_confirms_is_waited_for_until_its_right_has_lapsed(conn):
     await switch(conn, online=True, actor=DANA)
     await conn.execute(

@@ -124,6 +124,7 @@ async def test_a_thread_that_tries_to_end_the_program_fails_its_job(pool, given,
     assert ((await row(pool, job_id))["status"], (await row(pool, job_id))["retry_count"]) == ("queued", 1)
 
 
+@pytest.mark.long
 async def test_a_task_of_a_handler_that_tries_to_end_the_program_fails_its_job(pool, database_url, given, eventually):
     jobs = [(await given("test.exits_in_task", {"what": what}))[0] for what in ("exit", "interrupt", "generator")]
     [sound] = await given("test.noop")
@@ -203,6 +204,7 @@ async def test_a_thread_that_outlasts_its_attempt_still_logs_no_secret(pool, giv
     assert _redacted(None, "", "sesame-canary") == "sesame-canary"
 
 
+@pytest.mark.long
 async def test_a_thread_that_outlasts_its_attempt_keeps_its_slot(pool, given, serving, eventually):
     async with serving("test.lingers", "test.noop", concurrency=1):
         [late] = await given("test.lingers", {"seconds": 3})
@@ -414,6 +416,7 @@ async def test_a_plain_function_is_requeued_when_its_thread_has_ended(pool, give
     assert found["updated_at"].timestamp() >= ENDED.pop()
 
 
+@pytest.mark.long
 async def test_a_slot_kept_by_a_handler_of_a_lost_job_is_not_free(pool, owner, given, serving, eventually):
     """A handler that refuses its cancellation goes on after the lease is lost; nothing is claimed into its slot."""
     async with serving("test.refuses", "test.noop", concurrency=1, lease=3, grace=0.1):
@@ -593,6 +596,7 @@ async def test_what_was_claimed_while_the_worker_is_stopped_goes_back_untouched(
     assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
 
 
+@pytest.mark.long
 async def test_what_was_prefetched_behind_slow_jobs_goes_back_once(pool, given, serving, eventually):
     await given("test.noop", *({"n": n} for n in range(3000)), priority=1)
     await given("test.sleeps", *({"n": n} for n in range(500)))
@@ -732,6 +736,7 @@ async def test_a_worker_holds_back_for_a_job_lost_twice_only_while_it_waits(
         assert time.monotonic() - began < 3
 
 
+@pytest.mark.long
 async def test_a_worker_that_holds_back_for_a_job_lost_twice_still_claims_others_now_and_then(
     pool, given, serving, eventually, monkeypatch
 ):

@@ -97,6 +97,7 @@ async def test_jobs_are_enqueued_claimed_and_verified(pooled, pooler_url):
     assert {one.kind for one in report.findings} <= {"stale", "unsealed"}
 
 
+@pytest.mark.long
 async def test_one_scheduler_leads_and_another_follows_it(pooler_url):
     stops = [asyncio.Event(), asyncio.Event()]
     schedulers = [TaskScheduler() for _ in stops]

@@ -36,6 +36,7 @@ def test_the_names_of_a_statement_follow_the_schema(other_schema, written, meant
     assert schema.in_schema(written) == meant
 
 
+@pytest.mark.long
 def test_every_notification_goes_to_a_channel_of_the_schema():
     named = [
         (path.name, match["text"])

@@ -50,6 +50,7 @@ async def test_it_is_a_prisma_client_and_serves_the_models_methods(db, monkeypat
     assert (await Tenant.prisma().find_first_or_raise()).slug == "system"
 
 
+@pytest.mark.long
 async def test_every_model_of_the_schema_can_be_read_with_all_its_relations(clean_pool):
     async with clean_pool.acquire() as conn:
         await conn.execute("set role none")

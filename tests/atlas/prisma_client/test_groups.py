@@ -45,6 +45,7 @@ async def gadgets(workshop):
     return workshop.gadget
 
 
+@pytest.mark.long
 async def test_count_counts_rows_and_the_fields_that_are_set(gadgets):
     assert await gadgets.count() == 4
     assert await gadgets.count(select={}) == {"_all": 4}

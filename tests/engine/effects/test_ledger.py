@@ -131,6 +131,7 @@ async def test_an_effect_in_history_is_recorded_as_made_twice_only_with_another_
     assert await cross_check(conn) == []
 
 
+@pytest.mark.long
 async def test_a_doubt_moves_with_its_tenant_and_is_settled_where_it_is(cells, tmp_path):
     left, arrived = cells
     acme = await given_full_tenant(left.conn)

@@ -114,6 +114,7 @@ async def owner_fills(conn: Any) -> None:
     await conn.execute("update atlas.jobs set status = 'succeeded', finished_at = now() where status = 'running'")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "terms", [{"concurrency": 3, "concurrency_key": "{{ input.key }}"}, {"rate": "400/second", "burst": 40}]
 )

@@ -304,6 +304,7 @@ update atlas.jobs set finished_at = now() - abs(hashtext(id::text)) % 5 * interv
 where status in ('succeeded', 'failed', 'canceled')"""
 
 
+@pytest.mark.long
 async def test_lists_are_the_same_after_finished_jobs_moved_into_history(conn, pool, owner):
     """For an operator and for tenants behind row-level security, page by page; of the parts only few are read."""
     tenants = [await given_tenant(conn, f"t{n}") for n in range(2)]

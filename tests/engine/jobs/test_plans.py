@@ -175,6 +175,7 @@ from (select md5((n % 200)::text)::uuid as id, (n % 200)::text as key from gener
 """
 
 
+@pytest.mark.long
 async def test_a_claim_costs_the_same_behind_jobs_that_keys_hold(conn, owner):
     await conn.execute(
         "insert into atlas.job_types (key, concurrency, concurrency_key) values ('mine', 1, '{{ input.n }}')"

@@ -228,6 +228,7 @@ async def test_templates_that_take_long_share_the_time_of_their_event_and_the_ot
     assert await conn.fetchval("select count(*) from atlas.events where handled_at is null") == 0
 
 
+@pytest.mark.long
 async def test_a_large_template_leaves_the_event_loop_to_others(conn, acme):
     expressions = [f"{{{{ {number}" + " | d" * 20 + " }}" for number in range(180)]
     trigger = await given_event_trigger(conn, acme, payload_template={"of": expressions})
