@@ -24,46 +24,15 @@ from atlas.api.metrics.process_metrics import ApiProcess
 from atlas.api.openapi.description import describe
 from atlas.api.problems import AWAY, add_problem_handlers
 from atlas.api.replica.replica import Replica
-from atlas.api.resources import (
-    approvals,
-    audit,
-    audit_seals,
-    bulk_actions,
-    dead_letters,
-    definitions,
-    effects,
-    events,
-    grants,
-    groups,
-    host_agent,
-    hosts,
-    ids,
-    inbound_hooks,
-    insights,
-    intents,
-    job_actions,
-    jobs,
-    outbox,
-    overview,
-    pages,
-    pauses,
-    policies,
-    recurring,
-    remote_worker,
-    reports,
-    runs,
-    series,
-    session,
-    sessions,
-    system,
-    tenants,
-    tokens,
-    triggers,
-    verifications,
-    webhooks,
-    workers,
-    workflows,
-)
+from atlas.api.resources.access import grants, session, sessions, tenants, tokens
+from atlas.api.resources.audit import audit, audit_seals, reports, verifications
+from atlas.api.resources.effects import effects, outbox
+from atlas.api.resources.jobs import bulk_actions, dead_letters, definitions, groups, job_actions, jobs
+from atlas.api.resources.metering import insights, overview, series
+from atlas.api.resources.system import ids, pages, pauses, system
+from atlas.api.resources.triggers import events, inbound_hooks, recurring, triggers, webhooks
+from atlas.api.resources.workers import host_agent, hosts, remote_worker, workers
+from atlas.api.resources.workflows import approvals, intents, policies, runs, workflows
 from atlas.api.routing import PREFIX, GuardedRoute
 from atlas.db.pool import Pool
 from atlas.db.prisma import load_client

@@ -1,1 +1,1 @@
-"""The routes, one file a resource."""
+"""The routes, grouped by theme, one file a resource."""

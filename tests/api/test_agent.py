@@ -10,7 +10,7 @@ import pytest
 
 import atlas.api.app_state
 import atlas.api.host_polling
-import atlas.api.resources.host_agent
+import atlas.api.resources.workers.host_agent
 from atlas.engine.jobs.enqueue import enqueue
 from atlas.engine.jobs.new_jobs.new_job import NewJob
 from tests.support import DANA, until
@@ -197,7 +197,7 @@ async def test_a_waiting_host_gets_its_job_at_once(server, pool):
 async def test_a_retry_reaches_its_waiting_host_when_it_is_due(server, pool, conn, monkeypatch):
     """Not at the next poll: that comes after the request has ended."""
     monkeypatch.setattr(atlas.api.host_polling, "POLL_SECONDS", 60.0)
-    monkeypatch.setattr(atlas.api.resources.host_agent, "RECHECK_SECONDS", 60.0)
+    monkeypatch.setattr(atlas.api.resources.workers.host_agent, "RECHECK_SECONDS", 60.0)
     world = server.world
     places = {name: f"{server.address}/api/v1/agent/hosts/{world.hosts[name].id}/jobs" for name in ("acme", "other")}
     id = await give(pool, world)
@@ -225,13 +225,13 @@ async def test_a_retry_reaches_its_waiting_host_when_it_is_due(server, pool, con
 def looks(monkeypatch):
     """Every query for a host's job."""
     found = []
-    real = atlas.api.resources.host_agent.claim_for_host
+    real = atlas.api.resources.workers.host_agent.claim_for_host
 
     async def counted(*arguments, **options):
         found.append(arguments)
         return await real(*arguments, **options)
 
-    monkeypatch.setattr(atlas.api.resources.host_agent, "claim_for_host", counted)
+    monkeypatch.setattr(atlas.api.resources.workers.host_agent, "claim_for_host", counted)
     return found
 
 

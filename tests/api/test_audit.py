@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 import atlas.api.http.export
-import atlas.api.resources.verifications
-from atlas.api.resources.audit import MAX_NEW
+import atlas.api.resources.audit.verifications
+from atlas.api.resources.audit.audit import MAX_NEW
 from atlas.audit.keys import checkpoint_folder, key_file, public_key_file
 from atlas.audit.record import Event, record
 from atlas.audit.retention import new_epoch
@@ -440,7 +440,7 @@ async def test_one_verification_runs_at_a_time_and_one_that_raises_has_failed(au
         await go.wait()
         raise asyncpg.AdminShutdownError("the server restarts")
 
-    monkeypatch.setattr(atlas.api.resources.verifications, "verify", broken)
+    monkeypatch.setattr(atlas.api.resources.audit.verifications, "verify", broken)
     first, *others = [await auditor.post("/audit/verifications") for _ in range(3)]
     go.set()
     shown = await ended(auditor, f"/audit/verifications/{first.json()['id']}")
@@ -455,7 +455,10 @@ async def test_one_verification_runs_at_a_time_and_one_that_raises_has_failed(au
 
 async def test_a_verification_whose_report_failed_once_reports_again(audit_log, auditor, world, monkeypatch):
     go, received = asyncio.Event(), []
-    keep, verify = atlas.api.resources.verifications._Verification.keep, atlas.api.resources.verifications.verify
+    keep, verify = (
+        atlas.api.resources.audit.verifications._Verification.keep,
+        atlas.api.resources.audit.verifications.verify,
+    )
 
     async def keeping(self, conn):
         received.append(conn)
@@ -467,9 +470,9 @@ async def test_a_verification_whose_report_failed_once_reports_again(audit_log, 
         await go.wait()
         return await verify(*arguments, **options)
 
-    monkeypatch.setattr(atlas.api.resources.verifications, "REPORT_SECONDS", 0.1)
-    monkeypatch.setattr(atlas.api.resources.verifications._Verification, "keep", keeping)
-    monkeypatch.setattr(atlas.api.resources.verifications, "verify", slow)
+    monkeypatch.setattr(atlas.api.resources.audit.verifications, "REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(atlas.api.resources.audit.verifications._Verification, "keep", keeping)
+    monkeypatch.setattr(atlas.api.resources.audit.verifications, "verify", slow)
     started = (await auditor.post("/audit/verifications")).json()
     async with asyncio.timeout(10):
         while len(received) < 4:
@@ -488,10 +491,10 @@ async def test_shutdown_does_not_wait_for_the_result_of_a_verification(audit_log
     async def away(*_):
         raise OSError("the database is away")
 
-    monkeypatch.setattr(atlas.api.resources.verifications, "verify", endless)
+    monkeypatch.setattr(atlas.api.resources.audit.verifications, "verify", endless)
     await auditor.post("/audit/verifications")
     await begun.wait()
-    monkeypatch.setattr(atlas.api.resources.verifications._Verification, "keep", away)
+    monkeypatch.setattr(atlas.api.resources.audit.verifications._Verification, "keep", away)
     async with asyncio.timeout(5):
         await world.app.state.background.stop()
 

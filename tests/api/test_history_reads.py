@@ -16,8 +16,8 @@ from tests.api.table import TABLE
 from tests.api.test_matrix import UNVERSIONED, filled, may
 from tests.engine.effects.test_ledger import given_effect
 from tests.engine.jobs.given import given_worker, success
-from tests.engine.test_history import file_all, given_failure, given_run, given_success, places
-from tests.engine.test_retention import age, old
+from tests.engine.retention.test_history import file_all, given_failure, given_run, given_success, places
+from tests.engine.retention.test_retention import age, old
 from tests.support import DANA
 
 # Those about a job, a run, a group or an effect, and the lists.

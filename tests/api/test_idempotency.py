@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-import atlas.api.resources.jobs
+import atlas.api.resources.jobs.jobs
 from atlas.api.app import create_app
 from atlas.api.enqueue_batcher import ADMISSION_SECONDS
 from atlas.engine.idempotency import delete_old_responses
@@ -183,15 +183,15 @@ async def test_a_key_belongs_to_its_tenant_and_subject(world, conn):
 
 
 async def test_a_call_that_failed_before_its_commit_left_nothing_and_may_be_repeated(admin, conn, monkeypatch):
-    real = atlas.api.resources.jobs.make
+    real = atlas.api.resources.jobs.jobs.make
 
     async def breaks(*arguments):
         await real(*arguments)
         raise ConnectionResetError("the line was cut")
 
-    monkeypatch.setattr(atlas.api.resources.jobs, "make", breaks)
+    monkeypatch.setattr(atlas.api.resources.jobs.jobs, "make", breaks)
     assert (await send(admin)).status_code == 503
-    monkeypatch.setattr(atlas.api.resources.jobs, "make", real)
+    monkeypatch.setattr(atlas.api.resources.jobs.jobs, "make", real)
     second = await send(admin)
 
     assert second.status_code == 201

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import atlas.api.enqueue_batcher
 import atlas.api.http.middleware
 import atlas.api.metrics.metrics
-import atlas.api.resources.jobs
+import atlas.api.resources.jobs.jobs
 import atlas.engine.metering.usage
 from atlas.api.app import create_app
 from atlas.audit.forwarding.places import add_forwarder
@@ -326,7 +326,7 @@ async def test_an_internal_error_reveals_only_its_request_id(admin, monkeypatch)
         raise RuntimeError("the words of an error may hold anything")
 
     monkeypatch.setattr(atlas.api.enqueue_batcher.EnqueueBatcher, "enqueue", breaks)
-    monkeypatch.setattr(atlas.api.resources.jobs, "list_page", breaks)
+    monkeypatch.setattr(atlas.api.resources.jobs.jobs, "list_page", breaks)
     answers = [
         await admin.post("/jobs", json={"job_type": "x.work"}, headers={"X-Request-Id": "req-1"}),
         await admin.get("/jobs", headers={"X-Request-Id": "req-1"}),

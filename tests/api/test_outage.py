@@ -132,7 +132,7 @@ async def test_a_frozen_database_ends_reads_in_time_and_blames_no_caller(databas
     monkeypatch.setattr(atlas.api.db, "READ_SECONDS", 0.5)
     monkeypatch.setattr("atlas.api.limits.connections.SHARE_SECONDS", 1)
     monkeypatch.setattr("atlas.api.limits.connections.STALLED_SECONDS", 0.3)
-    monkeypatch.setattr("atlas.api.resources.pages.READY_SECONDS", 0.3)
+    monkeypatch.setattr("atlas.api.resources.system.pages.READY_SECONDS", 0.3)
     async with FaultyProxy(database_url) as proxy:
         behind = await open_pool(proxy.url, size=4)
         async with running(create_app(settings, behind, proxy.url, rates=QUICK)) as app:
@@ -182,7 +182,7 @@ async def test_a_late_request_that_ends_with_an_error_of_its_own_ends_with_that_
 async def test_it_is_ready_again_over_new_connections_when_the_old_ones_went_silent(
     database_url, settings, pool, monkeypatch
 ):
-    monkeypatch.setattr("atlas.api.resources.pages.READY_SECONDS", 0.5)
+    monkeypatch.setattr("atlas.api.resources.system.pages.READY_SECONDS", 0.5)
     monkeypatch.setattr("atlas.db.pool.RELEASE_SECONDS", 0.5)
     async with FaultyProxy(database_url) as proxy:
         behind = await open_pool(proxy.url, size=1)

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 import atlas.api.paging
-from atlas.api.resources.verifications import _Verification
+from atlas.api.resources.audit.verifications import _Verification
 from atlas.audit.sealing.sealer import seal_and_sign
 from atlas.engine.alerts import save_findings
 from atlas.engine.effects.reports import save_report

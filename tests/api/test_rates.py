@@ -8,12 +8,12 @@ import pytest
 
 import atlas.api.enqueue_batcher
 import atlas.api.limits.batches
-import atlas.api.resources.jobs
+import atlas.api.resources.jobs.jobs
 from atlas.api.app import create_app
 from atlas.api.limits.batches import BatchSlots
 from atlas.api.limits.rates import Buckets, Rates
 from atlas.api.problems import TooManyRequests
-from atlas.api.resources.jobs import _batch_bodies
+from atlas.api.resources.jobs.jobs import _batch_bodies
 from tests.api.conftest import furnish, running
 
 
@@ -186,7 +186,7 @@ async def test_a_large_batch_gives_way_to_single_jobs_before_each_write(world_at
         waits.set()
         await give_way()
 
-    monkeypatch.setattr(atlas.api.resources.jobs, "make", make)
+    monkeypatch.setattr(atlas.api.resources.jobs.jobs, "make", make)
     monkeypatch.setattr(slots, "give_way", wait)
     monkeypatch.setattr(atlas.api.limits.batches, "GIVE_WAY_SECONDS", 60)
     job = {"job_type": "a.work", "allow_unknown": True}

@@ -39,7 +39,7 @@ async def test_its_tokens_are_refused_and_its_slug_is_another_tenants(world, ope
 
 
 async def test_what_takes_long_is_carried_on_by_the_next_call(world, operator, admin, full, monkeypatch):
-    monkeypatch.setattr("atlas.api.resources.tenants.REMOVAL_SECONDS", 0.0)
+    monkeypatch.setattr("atlas.api.resources.access.tenants.REMOVAL_SECONDS", 0.0)
     begun = (await operator.delete("/tenants/acme", params={"cancel": True})).json()
     assert (begun["is_removed"], begun["last_step"]) == (False, "canceled 3 jobs")
     assert (await operator.get("/tenants/acme")).json()["removing_at"] == begun["removing_at"]

@@ -18,8 +18,8 @@ from atlas.postgres.cluster import start_embedded
 from atlas.postgres.dump import RESTORE_SESSIONS
 from atlas.settings import load_settings
 from tests.cli.conftest import MAKE_GUEST, as_guest
-from tests.engine.test_history import file_all, given_failure
-from tests.engine.test_retention import age
+from tests.engine.retention.test_history import file_all, given_failure
+from tests.engine.retention.test_retention import age
 from tests.support import DANA
 
 LATER = '{"to": ["a@example.org"], "subject": "Hello", "text": "Hi"}'

@@ -18,8 +18,8 @@ from atlas.engine.jobs.switches.gate import switch
 from atlas.postgres.cluster import start_embedded
 from atlas.settings import load_settings
 from tests.cli.conftest import environment
-from tests.engine.test_history import file_all, given_failure, given_success, places
-from tests.engine.test_retention import age, old
+from tests.engine.retention.test_history import file_all, given_failure, given_success, places
+from tests.engine.retention.test_retention import age, old
 from tests.support import DANA
 
 ROWS = """

@@ -10,8 +10,8 @@ from atlas.engine.jobs.finish import finish
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.engine.jobs.verdicts import PermanentError, decide
 from tests.engine.jobs.given import given_job, given_worker
-from tests.engine.test_history_counts import stored_and_counted
-from tests.engine.test_retention import age, old
+from tests.engine.retention.test_history_counts import stored_and_counted
+from tests.engine.retention.test_retention import age, old
 from tests.faults.commands import JOB, command, exists, give_canceled, status_is
 from tests.faults.judge import Evidence, Law
 from tests.faults.maintenance import COUNT, equals, maintenance

@@ -22,7 +22,7 @@ from atlas.engine.webhooks.store import add_webhook
 from tests.audit.given import write
 from tests.engine.jobs.given import given_job, given_worker, lose_lease, success
 from tests.engine.jobs.test_bulk_actions import given_dead
-from tests.engine.test_retention import age, given_ended
+from tests.engine.retention.test_retention import age, given_ended
 from tests.engine.triggers.given import given_schedule
 from tests.faults.judge import Evidence, Law
 from tests.faults.program import Program

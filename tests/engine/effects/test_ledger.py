@@ -23,9 +23,9 @@ from atlas.engine.jobs.verdicts import cancel_attempt
 from atlas.errors import NotFound
 from tests.engine.given import given_full_tenant
 from tests.engine.jobs.given import actions, given_claimed, load, success
-from tests.engine.test_history import file_all
-from tests.engine.test_retention import age, old
-from tests.engine.test_tenant_move import cells
+from tests.engine.retention.test_history import file_all
+from tests.engine.retention.test_retention import age, old
+from tests.engine.tenants.test_tenant_move import cells
 from tests.support import DANA
 
 __all__ = ["cells"]

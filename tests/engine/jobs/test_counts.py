@@ -22,7 +22,7 @@ from atlas.engine.jobs.verdicts import JobCanceled, PermanentError, decide, snoo
 from atlas.engine.metering.usage import meter_usage
 from tests.engine.jobs.given import given_claimed, given_job, given_worker, lose_lease, make_due, success
 from tests.engine.jobs.test_list import FILL, MIXED, OTHERS, cost_of
-from tests.engine.test_retention import age, old, sweep
+from tests.engine.retention.test_retention import age, old, sweep
 from tests.support import DANA, given_tenant
 
 TABLE = """

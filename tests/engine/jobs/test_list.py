@@ -21,8 +21,8 @@ from atlas.engine.jobs.lists.job_list import (
     list_values,
 )
 from bench.lists import RUN, make_history
-from tests.engine.test_history import file_all
-from tests.engine.test_retention import age
+from tests.engine.retention.test_history import file_all
+from tests.engine.retention.test_retention import age
 from tests.support import PROOF, given_tenant
 
 # Time-ordered ids, so that jobs of all statuses and tenants lie beside each other. Of a hundred, some are not succeeded.

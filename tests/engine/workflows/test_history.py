@@ -15,8 +15,8 @@ from atlas.engine.jobs.explain.explain_job import explain
 from atlas.engine.workflows.explain import explain_run
 from atlas.engine.workflows.run_actions import fork_run
 from tests.audit.given import Installation
-from tests.engine.test_history import file_all, given_failure, places, side_rows
-from tests.engine.test_retention import age, old
+from tests.engine.retention.test_history import file_all, given_failure, places, side_rows
+from tests.engine.retention.test_retention import age, old
 from tests.engine.workflows.flows import calls
 from tests.engine.workflows.kit import APPROVER, REQUESTER
 

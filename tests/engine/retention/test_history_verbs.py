@@ -21,8 +21,8 @@ from atlas.engine.webhooks.store import add_webhook
 from atlas.errors import Conflict
 from atlas.ids import new_id
 from tests.engine.jobs.given import given_job, given_worker, success
-from tests.engine.test_history import file_all, given_failure, given_run, given_success, places
-from tests.engine.test_retention import age, keep, old
+from tests.engine.retention.test_history import file_all, given_failure, given_run, given_success, places
+from tests.engine.retention.test_retention import age, keep, old
 from tests.support import DANA, given_tenant
 
 

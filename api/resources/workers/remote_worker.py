@@ -11,7 +11,7 @@ from atlas.api.models.common import Body, Document, Flag, Id, Name, Number, Text
 from atlas.api.models.jobs import SynonymBody
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling, RequestContext
-from atlas.api.resources.host_agent import FENCED, Kept, LogRef, ResultRecorded
+from atlas.api.resources.workers.host_agent import FENCED, Kept, LogRef, ResultRecorded
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.bounds import MAX_INTEGER
 from atlas.engine.hosts import leased_jobs

@@ -33,7 +33,7 @@ from atlas.models.system import Alert, Gate, SystemStatus, Usage, WorkerStatus
 
 router = APIRouter(prefix=PREFIX, route_class=GuardedRoute, tags=["system"])
 
-JOB_TYPES = statement("api/resources/sql/job_types.sql")
+JOB_TYPES = statement("api/resources/system/sql/job_types.sql")
 
 WORKER_POSITION: TypeAdapter[tuple[datetime, str]] = TypeAdapter(tuple[AwareDatetime, str])
 FINDING_POSITION: TypeAdapter[tuple[str, str, str]] = TypeAdapter(tuple[str, str, str])

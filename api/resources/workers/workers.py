@@ -18,8 +18,8 @@ from atlas.models.system import WorkerDetails, WorkerJob
 
 router = APIRouter(prefix=f"{PREFIX}/workers", route_class=GuardedRoute, tags=["workers"])
 
-FIND = statement("api/resources/sql/find_worker.sql")
-JOBS = statement("api/resources/sql/worker_jobs.sql")
+FIND = statement("api/resources/workers/sql/find_worker.sql")
+JOBS = statement("api/resources/workers/sql/worker_jobs.sql")
 
 WorkerId = Annotated[str, Path(min_length=1, max_length=400)]
 

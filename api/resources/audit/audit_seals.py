@@ -19,9 +19,9 @@ from atlas.models.rows import from_row
 
 router = APIRouter(prefix=f"{PREFIX}/audit", route_class=GuardedRoute, tags=["audit"])
 
-SEALS = statement("api/resources/sql/seals.sql")
-TENANT_SEALS = statement("api/resources/sql/seals_of_tenant.sql")
-STATUS = statement("api/resources/sql/audit_status.sql")
+SEALS = statement("api/resources/audit/sql/seals.sql")
+TENANT_SEALS = statement("api/resources/audit/sql/seals_of_tenant.sql")
+STATUS = statement("api/resources/audit/sql/audit_status.sql")
 NEWEST = 2**63 - 1
 
 

@@ -20,9 +20,18 @@ from atlas.engine.jobs.verdicts import decide
 from atlas.engine.metering.usage import meter_usage
 from atlas.engine.retention import history
 from tests.engine.jobs.given import given_job, given_worker, success
-from tests.engine.test_history import MOVED, PLACES, drop_all, file_all, given_failure, given_run, given_success, places
-from tests.engine.test_history import online as online
-from tests.engine.test_retention import age, old
+from tests.engine.retention.test_history import (
+    MOVED,
+    PLACES,
+    drop_all,
+    file_all,
+    given_failure,
+    given_run,
+    given_success,
+    places,
+)
+from tests.engine.retention.test_history import online as online
+from tests.engine.retention.test_retention import age, old
 from tests.support import DANA, given_tenant
 
 DROP = "select atlas.drop_history_part($1, '{}')"

@@ -14,9 +14,17 @@ from atlas.engine.jobs.actions.delete import delete
 from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.retention.history import return_jobs
 from atlas.engine.retention.retention import read_ages
-from tests.engine.test_history import KILLER, drop_all, file_all, given_failure, given_run, given_success, places
-from tests.engine.test_history import online as online
-from tests.engine.test_retention import age, keep, old
+from tests.engine.retention.test_history import (
+    KILLER,
+    drop_all,
+    file_all,
+    given_failure,
+    given_run,
+    given_success,
+    places,
+)
+from tests.engine.retention.test_history import online as online
+from tests.engine.retention.test_retention import age, keep, old
 from tests.support import DANA, given_tenant
 
 PARTS = """

@@ -42,9 +42,9 @@ from atlas.models.audit import AuditVerification
 
 router = APIRouter(prefix=f"{PREFIX}/audit/verifications", route_class=GuardedRoute, tags=["audit"])
 
-KEEP = statement("api/resources/sql/keep_verification.sql")
-FIND = statement("api/resources/sql/find_verification.sql")
-LIST = statement("api/resources/sql/list_verifications.sql")
+KEEP = statement("api/resources/audit/sql/keep_verification.sql")
+FIND = statement("api/resources/audit/sql/find_verification.sql")
+LIST = statement("api/resources/audit/sql/list_verifications.sql")
 
 MAX_KEPT = 20
 REPORT_SECONDS = 1.0

@@ -31,7 +31,7 @@ from atlas.engine.retention.history import drop_expired, file_jobs, return_jobs
 from atlas.engine.retention.retention import read_ages
 from atlas.errors import AtlasError, NotFound
 from tests.engine.jobs.given import given_claimed, given_job, success
-from tests.engine.test_retention import age, keep, old, sweep
+from tests.engine.retention.test_retention import age, keep, old, sweep
 from tests.support import DANA, given_tenant
 
 PLACES = "select tableoid::regclass::text as place, id from atlas.jobs order by 1, 2"

@@ -15,7 +15,7 @@ from atlas.api.newest_window import read_in_window
 from atlas.api.paging import Limit, NumberCursor, read_page
 from atlas.api.problems import Forbidden
 from atlas.api.request_context import Calling
-from atlas.api.resources.jobs import make_starts
+from atlas.api.resources.jobs.jobs import make_starts
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.audit.record import Event, record
 from atlas.engine.admission import admit

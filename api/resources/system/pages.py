@@ -21,7 +21,7 @@ health = APIRouter(route_class=GuardedRoute, tags=["health"])
 
 READY_SECONDS = 3.0
 READY_AGAIN_SECONDS = 1.0
-READY = statement("api/resources/sql/ready.sql")
+READY = statement("api/resources/system/sql/ready.sql")
 SPILL = "set local work_mem = '64kB'"
 LOCAL = ("127.0.0.1", "::1")
 # What proxies add to a request. One of them is enough: it came through a proxy.

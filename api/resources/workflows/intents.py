@@ -11,7 +11,7 @@ from atlas.api.http.headers import header
 from atlas.api.models.common import Body, Document, Id, Name, Spend, Whole
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
-from atlas.api.resources.runs import WorkflowKey
+from atlas.api.resources.workflows.runs import WorkflowKey
 from atlas.api.routing import PREFIX, GuardedRoute, requires
 from atlas.engine.workflows.find_intents import list_intents
 from atlas.engine.workflows.intents import request_workflow

@@ -13,7 +13,7 @@ from atlas.api.app_state import AppState
 from atlas.api.models.common import Body, Id, Name
 from atlas.api.paging import IdCursor, Limit, list_page
 from atlas.api.request_context import Calling
-from atlas.api.resources.webhooks import Rotation
+from atlas.api.resources.triggers.webhooks import Rotation
 from atlas.api.routing import PREFIX, GuardedRoute, read_bytes, requires
 from atlas.bounds import MAX_INPUT
 from atlas.engine.webhooks.inbound import (

@@ -1,5 +1,5 @@
 -- The last seal, the size of the tree, how much of it is signed, and how the last verification ended; of the whole installation.
--- Called by api/resources/audit_seals.py. SQL, because a verification is a document.
+-- Called by api/resources/audit/audit_seals.py. SQL, because a verification is a document.
 select s.n as seal, coalesce(s.size, 0) as size, c.size as signed_size, v.result as verified
 from (select) nothing
 left join lateral (select n, size from atlas.audit_seal order by n desc limit 1) s on true

@@ -1,0 +1,1 @@
+"""Routes for the audit log: its rows, seals, verifications and reports."""

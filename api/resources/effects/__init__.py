@@ -1,0 +1,1 @@
+"""Routes for what left Atlas: effects on other systems and mail."""

@@ -1,0 +1,1 @@
+"""Routes for figures over time: the overview, series and insights."""

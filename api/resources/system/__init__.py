@@ -1,0 +1,1 @@
+"""Routes for the installation: its status and switches, pauses, ids and pages."""

@@ -1,0 +1,1 @@
+"""Routes for what runs jobs: workers, remote workers, hosts and their agents."""

@@ -1,0 +1,1 @@
+"""Routes for workflows, their runs and approvals, and the policies about them."""
