@@ -14,7 +14,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="All of them if not given.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]", help="The measurements; all of them if not given.")
+    ] = None,
     peers: Annotated[bool, typer.Option("--peers", help="Measure comparable queues in the same run.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, as a smoke test.")] = False,
     json: Json = False,

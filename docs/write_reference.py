@@ -70,9 +70,9 @@ def _option(option: Any) -> str:
     if option.required:
         notes.append("Required.")
     default = option.default
-    if default not in (None, False, True, (), []) and not callable(default):
+    if default not in (None, False, True, (), [], "") and not callable(default):
         notes.append(f"Default: `{default}`.")
-    if option.multiple:
+    if option.multiple and "repeated" not in (option.help or ""):
         notes.append("May be given several times.")
     return f"| {names} | {' '.join(notes)} |"
 

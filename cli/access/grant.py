@@ -21,7 +21,7 @@ from atlas.settings import Settings
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
-app = typer.Typer(help="What logins of other applications may do.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="What logins of other applications may enqueue.", no_args_is_help=True, add_completion=False)
 
 Login = Annotated[str, typer.Argument(help="The login of the application, as Postgres knows it.")]
 
@@ -70,7 +70,7 @@ def revoke(
     type: Annotated[str | None, typer.Option(help="Only its grants of this job type, as it was granted.")] = None,
     json: Json = False,
 ) -> None:
-    """Take grants away from a login: all, or those of a tenant or a job type."""
+    """Revoke grants of a login: all, or those of a tenant or a job type."""
 
     async def work(settings: Settings) -> tuple[list[EnqueueGrant], TenantNames]:
         async with _owner(settings) as conn:

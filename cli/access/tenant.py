@@ -16,7 +16,7 @@ from atlas.models.tenants import Tenant
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
-app = typer.Typer(help="The customers of this installation.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="The tenants of this installation.", no_args_is_help=True, add_completion=False)
 app.command("export")(export_tenant)
 app.command("import")(import_tenant)
 
@@ -90,7 +90,7 @@ def remove(
 ) -> None:
     """Remove a tenant and everything that belongs to it. Its rows of the audit log stay.
 
-    It goes on where it was stopped: run it again, or leave it to a scheduler.
+    If it is interrupted, run it again, or let a scheduler continue.
     """
 
     async def work(atlas: "AtlasClient") -> tuple[Tenant, dict[str, int]]:

@@ -41,10 +41,9 @@ def export_tenant(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Pause a tenant for good here, and write all of it to a file that another installation imports.
+    """Export a tenant to a file that another installation imports. The tenant is paused and frozen here.
 
-    It goes on where it was stopped: run it again. Nothing of the tenant changes here until it is removed, or the
-    move is canceled.
+    If it is interrupted, run it again. Nothing of the tenant changes here until you remove it or cancel the move.
     """
     if cancel == (file is not None):
         raise typer.BadParameter("name a file to write, or --cancel", param_hint="FILE")
@@ -79,7 +78,7 @@ def import_tenant(
     reason: Reason = None,
     json: Json = False,
 ) -> None:
-    """Bring in a tenant that another installation exported. It arrives paused.
+    """Import a tenant that another installation exported. It arrives paused.
 
     The file and the tenant's audit log are verified before anything is written. All of it is imported, or nothing.
     """

@@ -34,7 +34,7 @@ def add(
     expires: Expires = None,
     json: Json = False,
 ) -> None:
-    """Make a token and print it once."""
+    """Create a token and print it once."""
 
     async def work(atlas: "AtlasClient") -> tuple[Token, str, TenantNames]:
         machine = None if host is None else await find_named("host", host, atlas.list_hosts())
@@ -75,7 +75,7 @@ def revoke(
         bool,
         typer.Option(
             "--with-created",
-            help="Also revoke the tokens created with it, and so on, and end the secrets of hooks they know.",
+            help="Also revoke all tokens created with it, directly or not, and end the secrets of their inbound hooks.",
         ),
     ] = False,
     json: Json = False,

@@ -28,7 +28,7 @@ def forward_log(
     ] = None,
     shape: Annotated[str, typer.Option(help=f"The shape of a row: {', '.join(SHAPES)}.")] = "json",
     name: Annotated[
-        str | None, typer.Option(help="The name under which its place is stored; else the destination.")
+        str | None, typer.Option(help="The name under which its position is stored; by default the destination.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Run until stopped.")] = False,
     begin: Annotated[
@@ -39,7 +39,7 @@ def forward_log(
     key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="A file with the bearer token of the collector.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Show all forwarders, and how far each is behind.")] = False,
-    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Forget a forwarder and its place.")] = None,
+    remove: Annotated[str | None, typer.Option(metavar="NAME", help="Forget a forwarder and its position.")] = None,
     json: Json = False,
 ) -> None:
     """Forward the sealed rows of the audit log to syslog, an HTTPS collector or a file, from where it stopped.

@@ -121,10 +121,10 @@ def begin_epoch(
         typer.Option("--accept-loss", help="Continue although signed rows are missing from the audit log."),
     ] = False,
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Make a new signing key. The one before signs it, unless that is lost.")
+        bool, typer.Option("--new-key", help="Create a new signing key, which the old key signs unless it is lost.")
     ] = False,
     old_key: Annotated[
-        Path | None, typer.Option(help="The private key that signed before, where you have replaced it yourself.")
+        Path | None, typer.Option(help="The old private key, if you replaced the file of the key yourself.")
     ] = None,
     json: Json = False,
 ) -> None:

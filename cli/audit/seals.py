@@ -1,16 +1,10 @@
 """`atlas audit status`, `seals`, `checkpoints`, `key` and `verifications`: how far the log is sealed and checked."""
 
-from typing import Annotated
-
-import typer
-
 from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, format_age, say, table
-from atlas.cli.terminal.parameters import TenantFilter
-
-Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)]
+from atlas.cli.terminal.parameters import Limit, TenantFilter
 
 
 def show_status(tenant: TenantFilter = None, json: Json = False) -> None:

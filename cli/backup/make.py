@@ -36,7 +36,7 @@ def backup(
         typer.Option(metavar="DIR", help="An earlier backup: parts of history that have not changed since are reused."),
     ] = None,
     without_keys: Annotated[
-        bool, typer.Option("--without-keys", help="Leave the private keys out, where you keep them elsewhere.")
+        bool, typer.Option("--without-keys", help="Leave the private keys out, if you keep them elsewhere.")
     ] = False,
     json: Json = False,
 ) -> None:

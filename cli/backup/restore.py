@@ -45,7 +45,7 @@ def restore(
 ) -> None:
     """Restore a backup into a new ATLAS_HOME, or into the database of DATABASE_URL, which must not hold Atlas yet.
 
-    Atlas is offline afterwards: what was queued in the backup may have run since.
+    Atlas is offline afterwards: jobs that were queued in the backup may have run since.
     """
     if check:
         manifest = execute(lambda _: _check(folder))

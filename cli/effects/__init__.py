@@ -13,5 +13,5 @@ app = ModuleGroup(
         "reconcile": "reconcile:reconcile_effects",
         "reports": "ledger:list_reports",
     },
-    help="The effects of jobs outside of the database, and what is known of them.",
+    help="Effects: calls of providers, and their outcomes.",
 )

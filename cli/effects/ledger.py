@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.client_lists import all_of, find_row, read_page, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
+from atlas.cli.terminal.parameters import Limit
 from atlas.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def list_effects(
     provider: Annotated[str | None, typer.Option(help="Only this provider's: `stripe` of `stripe.charge`.")] = None,
     job: Annotated[str | None, typer.Option(metavar="ID", help="Only those of this job or run.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
+    limit: Limit = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Show those that are older than this one.")] = None,
     json: Json = False,
 ) -> None:
@@ -49,7 +49,7 @@ def list_effects(
 
 
 def show_effect(effect_id: EffectId, json: Json = False) -> None:
-    """Show what is known of an effect, and the question if it is unknown."""
+    """Show an effect, and the question to settle if its outcome is unknown."""
     effect = on_atlas(lambda atlas: find_row(atlas, "effect", effect_id, atlas.get_effect))
     say(dict(effect), "\n".join(_lines(effect)), json=json)
 

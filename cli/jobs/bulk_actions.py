@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, format_age, say, table
-from atlas.cli.terminal.parameters import TenantFilter
+from atlas.cli.terminal.parameters import Limit, TenantFilter
 
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
@@ -22,7 +21,7 @@ app = typer.Typer(help="Bulk actions on jobs: list and cancel them.", no_args_is
 @app.command("list")
 def show_list(
     tenant: TenantFilter = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
+    limit: Limit = 50,
     json: Json = False,
 ) -> None:
     """List the actions on many jobs, newest first, and how far each is."""

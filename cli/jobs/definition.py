@@ -34,7 +34,9 @@ def edit(
     timeout: Annotated[int | None, typer.Option(min=1, help="Its time limit, in seconds.")] = None,
     max_retries: Annotated[int | None, typer.Option(min=0, help="Retries after the first failure.")] = None,
     concurrency: Annotated[int | None, typer.Option(min=1, help="How many of its jobs may run at once.")] = None,
-    concurrency_key: Annotated[str | None, typer.Option(help="Count by it: {{ input.customer }}.")] = None,
+    concurrency_key: Annotated[
+        str | None, typer.Option(help="Limit by this key, such as {{ input.customer }}.")
+    ] = None,
     rate: Annotated[str | None, typer.Option(help="How many of its jobs may start: 100/minute.")] = None,
     burst: Annotated[int | None, typer.Option(min=1, help="How many may start together after an idle time.")] = None,
     enable: Annotated[bool, typer.Option("--enable", help="Enable it again.")] = False,

@@ -38,7 +38,7 @@ ExpiresIn = Annotated[
     timedelta | None,
     typer.Option(parser=parse_duration, metavar="DURATION", help="The same as a time from now, for example 10m."),
 ]
-FinishBy = Annotated[str | None, typer.Option(metavar="TIME", help="When its attempts and its retries end.")]
+FinishBy = Annotated[str | None, typer.Option(metavar="TIME", help="The deadline of its attempts and retries.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has finished; exit with 1 unless it succeeded.")]
 AllowUnknown = Annotated[bool, typer.Option("--allow-unknown", help="Accept a type that no worker has published yet.")]
 

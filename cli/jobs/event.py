@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.client_lists import row_of, with_names
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, format_age, say, table
-from atlas.cli.terminal.parameters import OBJECT, TenantFilter, read_object
+from atlas.cli.terminal.parameters import OBJECT, Limit, TenantFilter, read_object
 from atlas.engine.workflows.events import Published
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def show_list(
     name: Annotated[str | None, typer.Option(help="Only events of this name; `order.*` for all under it.")] = None,
     correlation_id: Annotated[str | None, typer.Option(help="Only those with this correlation id.")] = None,
     tenant: TenantFilter = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
+    limit: Limit = 50,
     json: Json = False,
 ) -> None:
     """List events, newest first."""

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.client_lists import find_row, read_page, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
-from atlas.cli.terminal.parameters import TenantFilter
+from atlas.cli.terminal.parameters import Limit, TenantFilter
 from atlas.models.jobs import JobGroup
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ GroupId = Annotated[str, typer.Argument(metavar="ID", help="The group's id, or i
 @app.command("list")
 def show_list(
     tenant: TenantFilter = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
+    limit: Limit = 50,
     before: Annotated[
         str | None, typer.Option(metavar="ID", help="Show the groups that are older than this one.")
     ] = None,

@@ -6,7 +6,6 @@ from uuid import UUID
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.backend import Backend, ListOptions
 from atlas.cli.connection.connect import on_backend
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
@@ -15,7 +14,7 @@ from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
 from atlas.cli.jobs.types import enqueue_again, show_dead_letters, show_types
 from atlas.cli.jobs.watch import watch
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
-from atlas.cli.terminal.parameters import AGO, read_time
+from atlas.cli.terminal.parameters import AGO, Limit, read_time
 from atlas.errors import FieldError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -35,12 +34,12 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's jobs, by sl
 @app.command("list")
 def show_list(
     status: Annotated[
-        str | None, typer.Option(help="queued, waiting (due later), pending (both), running, failed, dead_letter, …")
+        str | None, typer.Option(help="queued, waiting (scheduled), pending (both), running, failed, dead_letter, …")
     ] = None,
     job_type: Annotated[str | None, typer.Option("--type", help="Only this job type.")] = None,
     tenant: Tenant = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Only jobs enqueued since then, {AGO}.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
+    limit: Limit = 50,
     before: Annotated[str | None, typer.Option(help="Show the jobs that are older than this one.")] = None,
     json: Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ def on(reason: Reason = None, json: Json = False) -> None:
 
 @app.command("off")
 def off(reason: Reason = None, json: Json = False) -> None:
-    """Let requests for workflows wait. Runs that have begun go on, and so do all other jobs."""
+    """Let requests for workflows wait. Runs that have started continue, and so do all other jobs."""
     _switch(enabled=False, reason=reason, json=json)
 
 

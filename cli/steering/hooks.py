@@ -19,11 +19,11 @@ NO_HOOKS = "There are no hooks. Add one with `atlas hooks add EVENT --tenant SLU
 @app.command("add")
 def add(
     event: Annotated[str, typer.Argument(help="The name of the event that a message becomes.")],
-    tenant: Annotated[str, typer.Option(help="Whose event it is, by slug or id.")],
+    tenant: Annotated[str, typer.Option(help="The tenant of the event, by slug or id.")],
     description: Annotated[str, typer.Option(help="Who sends the messages.")] = "",
     json: Json = False,
 ) -> None:
-    """Add an address and print its signing secret once."""
+    """Add an inbound hook, and print its address and its signing secret once."""
     hook, names = with_names(lambda atlas: atlas.create_inbound_hook(event, description=description), tenant=tenant)
     message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{hook.secret}"
     say(names.document(hook), message, json=json)
@@ -31,13 +31,13 @@ def add(
 
 @app.command("rotate-secret")
 def rotate(hook_id: HookId, overlap_hours: OverlapHours = 24, json: Json = False) -> None:
-    """Give an address another signing secret and print it once."""
+    """Replace an inbound hook's signing secret and print the new one once."""
     rotate_secret("hook", hook_id, overlap_hours, lambda atlas: atlas.rotate_inbound_hook_secret, json=json)
 
 
 @app.command("list")
 def show(tenant: TenantFilter = None, json: Json = False) -> None:
-    """List the addresses, without their secrets."""
+    """List the inbound hooks, without their secrets."""
     hooks, names = with_names(lambda atlas: all_of(atlas.list_inbound_hooks()), tenant=tenant)
     rows = [(hook.id, names.slug(hook.tenant_id), hook.path, hook.event_name, hook.description) for hook in hooks]
     columns = ("ID", "TENANT", "PATH", "EVENT", "DESCRIPTION")
@@ -46,7 +46,7 @@ def show(tenant: TenantFilter = None, json: Json = False) -> None:
 
 @app.command("show")
 def show_one(hook_id: HookId, json: Json = False) -> None:
-    """Show an address, the event that its messages become, and who added it; without its secret."""
+    """Show an inbound hook: its address, its event and who added it, without its secret."""
     hook, names = with_names(lambda atlas: find_row(atlas, "hook", hook_id, atlas.get_inbound_hook))
     document = names.document(hook)
     fields = ("id", "tenant", "path", "event_name", "description", "created_by", "created_at")
@@ -55,7 +55,7 @@ def show_one(hook_id: HookId, json: Json = False) -> None:
 
 @app.command("remove")
 def remove(hook_id: HookId, json: Json = False) -> None:
-    """Remove an address. The events that came by it stay."""
+    """Remove an inbound hook. The events that it received stay."""
     removed, names = with_names(
         lambda atlas: remove_row(atlas, "hook", hook_id, atlas.get_inbound_hook, atlas.remove_inbound_hook)
     )

@@ -16,7 +16,7 @@ from atlas.models.hosts import Host, ServerInstance
 if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
-app = typer.Typer(help="Machines that fetch their own jobs.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Machines that fetch their own jobs over HTTP.", no_args_is_help=True, add_completion=False)
 instances_app = typer.Typer(help="The server instances on hosts.", no_args_is_help=True, add_completion=False)
 app.add_typer(instances_app, name="instance")
 
@@ -83,7 +83,7 @@ def edit(
     fetch: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it fetches jobs.")] = None,
     json: Json = False,
 ) -> None:
-    """Rename a host, or let it fetch jobs or not."""
+    """Rename a host, stop it from fetching jobs, or let it fetch them again."""
     options = {"name": name, "is_active": fetch}
     changes: dict[str, Any] = {field: value for field, value in options.items() if value is not None}
     if not changes:
@@ -99,7 +99,7 @@ def edit(
 
 @app.command("remove")
 def remove(host: HostName, tenant: Tenant = None, json: Json = False) -> None:
-    """Remove a host. It is refused while the host has server instances, or jobs that are queued or run."""
+    """Remove a host. It is refused while the host has server instances, or queued or running jobs."""
 
     async def work(atlas: "AtlasClient") -> Host:
         row = await find_named("host", host, atlas.list_hosts())
@@ -139,7 +139,7 @@ def edit_instance(
 
 @instances_app.command("remove")
 def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = False) -> None:
-    """Remove a server instance. It is refused while jobs of it are queued or run."""
+    """Remove a server instance. It is refused while its jobs are queued or running."""
 
     async def work(atlas: "AtlasClient") -> tuple[ServerInstance, TenantNames]:
         row = await _find_listed_instance(atlas, instance)

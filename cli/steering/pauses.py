@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from atlas.models.system import Pause
 
 Kind = Annotated[
-    Literal["tenant", "type", "definition", "workflow", "host", "trigger"], typer.Argument(help="What it is.")
+    Literal["tenant", "type", "definition", "workflow", "host", "trigger"],
+    typer.Argument(help="The kind of the target."),
 ]
 Target = Annotated[str, typer.Argument(help="Its key, slug, name, label or id.")]
 Tenant = Annotated[
-    str | None, typer.Option(help="Whose it is, by slug or id; a workflow without one is paused for all tenants.")
+    str | None, typer.Option(help="Its tenant, by slug or id; without it, a workflow is paused for all tenants.")
 ]
 Reason = Annotated[str | None, typer.Option(help="Why, for everyone who asks what holds a job.")]
 For = Annotated[
@@ -33,15 +34,15 @@ def pause(
     """Pause a tenant, type, definition, workflow, host or trigger.
 
     Running jobs may finish, and jobs can still be enqueued.
-    Returns when every worker has confirmed that it starts nothing of it, after two seconds at the latest: by then the
-    right to start of those that did not confirm has lapsed.
+    Returns when every worker has confirmed, after two seconds at the latest. A worker that has not confirmed by then
+    can no longer start a paused job.
     """
     paused = on_backend(lambda atlas: atlas.pause(kind, target, tenant=tenant, reason=reason, until=for_))
     say(paused, f"{paused.text}{_confirmations(paused)}", json=json)
 
 
 def resume(kind: Kind, target: Target, tenant: Tenant = None, json: Json = False) -> None:
-    """End a pause: what it held starts again, in its order."""
+    """End a pause: paused jobs start again, in their order."""
     ended = on_backend(lambda atlas: atlas.resume(kind, target, tenant=tenant))
     say(ended, f"The {kind} {ended.name or ended.target} is resumed.", json=json)
 

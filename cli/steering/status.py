@@ -22,7 +22,7 @@ For = Annotated[
 
 
 def status(json: Json = False) -> None:
-    """Show the gate, the engine, the queue, the workers, what the audit log lacks, programs that cannot live."""
+    """Show the gate, the engine, the queue, the workers, losses of the audit log, and programs that keep dying."""
     report = on_backend(lambda atlas: atlas.status())
     say(report, _text(report), json=json)
 
@@ -35,8 +35,8 @@ def online(reason: Reason = None, json: Json = False) -> None:
 def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None:
     """Start no more jobs. Running jobs may finish, and jobs can still be enqueued.
 
-    Returns when every worker has confirmed that it starts nothing, after two seconds at the latest: by then the right
-    to start of those that did not confirm has lapsed.
+    Returns when every worker has confirmed, after two seconds at the latest. A worker that has not confirmed by then
+    can no longer start a job.
     """
     _switch(online=False, reason=reason, until=for_, json=json)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Send events to the servers of tenants.", no_args_is_help=True, add_completion=False)
 
-OverlapHours = Annotated[int, typer.Option(min=0, max=168, help="How long the old secret holds; 0 after a leak.")]
+OverlapHours = Annotated[int, typer.Option(min=0, max=168, help="How long the old secret stays valid; 0 after a leak.")]
 WebhookId = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, or its beginning.")]
 NO_WEBHOOKS = "There are no webhooks. Add one with `atlas webhooks add URL --tenant SLUG --event job.failed`."
 
@@ -26,8 +26,8 @@ NO_WEBHOOKS = "There are no webhooks. Add one with `atlas webhooks add URL --ten
 @app.command("add")
 def add(
     url: Annotated[str, typer.Argument(help="The address to send to.")],
-    tenant: Annotated[str, typer.Option(help="Whose events they are, by slug or id.")],
-    event: Annotated[list[str], typer.Option(help="job.failed, job.*, run.succeeded, * …; give it several times.")],
+    tenant: Annotated[str, typer.Option(help="The tenant whose events are sent, by slug or id.")],
+    event: Annotated[list[str], typer.Option(help="An event or a pattern: job.failed, job.*, *. May be repeated.")],
     description: Annotated[str, typer.Option(help="What it is for.")] = "",
     json: Json = False,
 ) -> None:
@@ -63,7 +63,10 @@ def show_one(webhook_id: WebhookId, json: Json = False) -> None:
 def edit(
     webhook_id: WebhookId,
     url: Annotated[str | None, typer.Option(help="The address to send to.")] = None,
-    event: Annotated[list[str] | None, typer.Option(help="The events, in place of those it had.")] = None,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="An event or a pattern. Replaces all events of the webhook. May be repeated."),
+    ] = None,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether events are sent.")] = None,
     json: Json = False,
@@ -81,7 +84,7 @@ def edit(
 
 @app.command("rotate-secret")
 def rotate(webhook_id: WebhookId, overlap_hours: OverlapHours = 24, json: Json = False) -> None:
-    """Give a webhook another signing secret and print it once."""
+    """Replace a webhook's signing secret and print the new one once."""
     rotate_secret("webhook", webhook_id, overlap_hours, lambda atlas: atlas.rotate_webhook_secret, json=json)
 
 

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from atlas.bounds import MAX_VALUES
+from atlas.bounds import MAX_PAGE_SIZE, MAX_VALUES
 from atlas.cli.terminal.durations import is_duration, parse_duration
 from atlas.errors import AtlasError, FieldError, InvalidInput
 from atlas.strict_json import read_json
 
 TenantFilter = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")]
+Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE, help="Maximum number of rows.")]
 # The help of an option that takes a JSON object. An argument ends at 128 KiB; a file and stdin do not.
 OBJECT = "JSON|@FILE|-"
 

@@ -50,7 +50,7 @@ _FIELD = re.compile(rf"\b({'|'.join(OPTIONS)})\b")
 
 
 def add(
-    tenant: Annotated[str | None, typer.Option(help="Whose trigger it is, by slug or id. [required]")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The trigger's tenant, by slug or id. [required]")] = None,
     label: Label = None,
     cron: CronExpr = None,
     timezone: Zone = None,

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.client_lists import all_of, find_row, own_tenant, resolve_id, with_names
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.facts import facts_table
 from atlas.cli.terminal.output import Json, say, say_page, table
-from atlas.cli.terminal.parameters import TenantFilter
+from atlas.cli.terminal.parameters import Limit, TenantFilter
 from atlas.engine.triggers.cron import Cron, read_cron
 from atlas.engine.triggers.preview import MAX_OCCURRENCES
 from atlas.models.triggers import Fire, Occurrence
@@ -43,7 +42,7 @@ def show_one(trigger_id: TriggerId, json: Json = False) -> None:
 
 def show_fires(
     trigger_id: TriggerId,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)] = 50,
+    limit: Limit = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Show the firings before this one.")] = None,
     json: Json = False,
 ) -> None:

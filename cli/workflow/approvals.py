@@ -10,7 +10,8 @@ from atlas.cli.connection.client_lists import read_page, tenant_names, with_name
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.ids import id_range, only_one
 from atlas.cli.terminal.output import Json, say, say_page, table
-from atlas.cli.workflow.arguments import Before, Limit, Tenant
+from atlas.cli.terminal.parameters import Limit
+from atlas.cli.workflow.arguments import Before, Tenant
 from atlas.engine.id_prefixes import IdKind
 from atlas.errors import Conflict, NotFound, Refused
 from atlas.ids import as_id
@@ -24,14 +25,14 @@ def approve(
         str,
         typer.Argument(metavar="ID", help="The id of the approval or of the run that waits for it, or its beginning."),
     ],
-    reject: Annotated[bool, typer.Option("--reject", help="Say no.")] = False,
-    comment: Annotated[str | None, typer.Option(help="Why, for everyone who looks.")] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject it.")] = False,
+    comment: Annotated[str | None, typer.Option(help="The reason, shown with the decision.")] = None,
     token: Annotated[
         str | None, typer.Option(help="The token of the person who decides, over HTTP; better in ATLAS_TOKEN.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Approve what a run or a request asks, or reject it. Who asked for it may not.
+    """Approve or reject a request or a step of a run. Requesters cannot decide about their own requests.
 
     With a token, the API that `atlas up` runs here decides, unless ATLAS_URL names another one.
     """

@@ -5,7 +5,6 @@ from uuid import UUID
 
 import typer
 
-from atlas.bounds import MAX_PAGE_SIZE
 from atlas.cli.connection.client_lists import resolve_id
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's id, which is that of its request, or its beginning.")
 ]
-Limit = Annotated[int, typer.Option(min=1, max=MAX_PAGE_SIZE)]
 Before = Annotated[str | None, typer.Option(metavar="ID", help="Show those that are older than this one.")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's, by slug or id.")]
 

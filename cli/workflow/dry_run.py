@@ -23,7 +23,7 @@ def command(
         str, typer.Option("--outputs", metavar=OBJECT, help="Outputs to assume, by the ids of their steps.")
     ] = "{}",
     tenant: Annotated[
-        str | None, typer.Option(help="Whose run it would be, by slug or id; of the token, or system, if not given.")
+        str | None, typer.Option(help="The run's tenant, by slug or id; that of the token, or system, if not given.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from atlas.client import AtlasClient
 
 app = typer.Typer(
-    help="The rules by which requests for workflows are judged.", no_args_is_help=True, add_completion=False
+    help="Policy: rules that allow, review or block starts of workflows.", no_args_is_help=True, add_completion=False
 )
 
 Label = Annotated[str, typer.Argument(help="The rule's name.")]
@@ -34,7 +34,7 @@ def add(
     tenant: Owner = None,
     json: Json = False,
 ) -> None:
-    """Add a rule. It applies when everything it names is exceeded; the strictest rule decides."""
+    """Add a rule. It applies when all of its thresholds are exceeded; the strictest rule decides."""
 
     async def work(atlas: "AtlasClient") -> UUID:
         added = await atlas.create_policy(
@@ -64,7 +64,7 @@ def edit(
     tenant: Owner = None,
     json: Json = False,
 ) -> None:
-    """Change a rule. What is not given stays; `none` removes a bound."""
+    """Change a rule. Omitted options change nothing; `none` removes a bound."""
     bounds = {"spend_above_cents": spend_above, "spend_per_day_cents": spend_per_day, "runs_per_day": runs_per_day}
     given = {"effect": effect, "workflow": workflow, "except_workflows": except_}
     changes: dict[str, Any] = {field: value for field, value in given.items() if value is not None}

@@ -12,9 +12,9 @@ from atlas.cli.access.tenant_names import TenantNames
 from atlas.cli.connection.client_lists import read_page, tenant_names, with_names
 from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
-from atlas.cli.terminal.parameters import OBJECT, read_object
+from atlas.cli.terminal.parameters import OBJECT, Limit, read_object
 from atlas.cli.terminal.waiting import looks
-from atlas.cli.workflow.arguments import Before, Limit, Tenant
+from atlas.cli.workflow.arguments import Before, Tenant
 from atlas.cli.workflow.render_run import as_document, draw, headline
 from atlas.cli.workflow.run_details import RunDetails, read_details
 from atlas.models.workflows import IntentStatus
@@ -31,11 +31,11 @@ def run(
     workflow: Annotated[str, typer.Argument(help="The workflow's key.")],
     tenant: Annotated[
         str | None,
-        typer.Option(help="Whose run it is, by slug or id; of the token, or system, if not given."),
+        typer.Option(help="The run's tenant, by slug or id; that of the token, or system, if not given."),
     ] = None,
     input_: Annotated[str, typer.Option("--input", metavar=OBJECT, help="The run's input, a JSON object.")] = "{}",
     priority: Annotated[int, typer.Option(help="Higher goes first.")] = 0,
-    spend_cents: Annotated[int, typer.Option(min=0, help="What it may cost, for policy to see.")] = 0,
+    spend_cents: Annotated[int, typer.Option(min=0, help="What the run may cost, in cents, for policy.")] = 0,
     correlation_id: Annotated[str | None, typer.Option(help="Carried by the run and its jobs.")] = None,
     allow_unknown: Annotated[
         bool, typer.Option("--allow-unknown", help="Accept a workflow that no worker has published yet.")
@@ -45,9 +45,9 @@ def run(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Ask for a run. The engine judges the request and starts it.
+    """Request a run. The engine applies policy to the request and starts the run.
 
-    A workflow that is not known or disabled, and an input that does not fit it, are refused immediately.
+    An unknown or disabled workflow, and an input that does not match its schema, are refused immediately.
     """
     payload = read_object("--input", input_)
 

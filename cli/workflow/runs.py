@@ -6,7 +6,8 @@ import typer
 
 from atlas.cli.connection.client_lists import read_page, with_names
 from atlas.cli.terminal.output import Json, format_age, say, say_page, table
-from atlas.cli.workflow.arguments import Before, Limit, RunId, Tenant, find_run
+from atlas.cli.terminal.parameters import Limit
+from atlas.cli.workflow.arguments import Before, RunId, Tenant, find_run
 from atlas.cli.workflow.render_run import as_document, draw
 from atlas.cli.workflow.run_details import RunDetails, read_details
 from atlas.models.workflows import RunStatus
@@ -22,7 +23,7 @@ def show_list(
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
     tenant: Tenant = None,
     only_workflows: Annotated[
-        bool, typer.Option("--workflows", help="The workflows there are, not their runs.")
+        bool, typer.Option("--workflows", help="List the workflows instead of their runs.")
     ] = False,
     limit: Limit = 50,
     before: Before = None,

@@ -44,7 +44,7 @@ def cancel(run_id: RunId, json: Json = False) -> None:
 
 
 def retry(run_id: RunId, json: Json = False) -> None:
-    """Let a failed run go on from the step that failed."""
+    """Continue a failed run from the step that failed."""
 
     async def work(atlas: "AtlasClient") -> UUID:
         return (await atlas.retry_run(await find_run(atlas, run_id))).id
@@ -55,10 +55,12 @@ def retry(run_id: RunId, json: Json = False) -> None:
 
 def fork(
     run_id: RunId,
-    step: Annotated[str, typer.Option("--from", metavar="STEP", help="The first step to run anew, as shown.")],
+    step: Annotated[
+        str, typer.Option("--from", metavar="STEP", help="The first step to run again, as `show` names it.")
+    ],
     json: Json = False,
 ) -> None:
-    """Ask for a new run that reuses what this one had recorded before a step."""
+    """Request a new run that reuses the steps that this one recorded before a step."""
 
     async def work(atlas: "AtlasClient") -> tuple[UUID, UUID]:
         id = await find_run(atlas, run_id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Key = Annotated[str, typer.Argument(help="The workflow's key.")]
 Owner = Annotated[
-    str | None, typer.Option("--tenant", help="The tenant whose it is, by slug or id; without it, every tenant's.")
+    str | None, typer.Option("--tenant", help="The tenant that owns it, by slug or id; without it, every tenant.")
 ]
 
 
@@ -34,8 +34,13 @@ def versions(key: Key, tenant: Owner = None, json: Json = False) -> None:
 
 def diff(
     key: Key,
-    old: Annotated[int | None, typer.Argument(metavar="[OLD]", min=1, help="The one before the newest.")] = None,
-    new: Annotated[int | None, typer.Argument(metavar="[NEW]", min=1, help="The newest.")] = None,
+    old: Annotated[
+        int | None,
+        typer.Argument(metavar="[OLD]", min=1, help="The older version; by default the one before the newest."),
+    ] = None,
+    new: Annotated[
+        int | None, typer.Argument(metavar="[NEW]", min=1, help="The newer version; by default the newest.")
+    ] = None,
     tenant: Owner = None,
     json: Json = False,
 ) -> None:
@@ -55,11 +60,11 @@ def diff(
 
 def rollback(
     key: Key,
-    version: Annotated[int, typer.Argument(min=1, help="The version that shall hold again.")],
+    version: Annotated[int, typer.Argument(min=1, help="The version to go back to.")],
     tenant: Owner = None,
     json: Json = False,
 ) -> None:
-    """Save what an old version holds as the newest one. Runs keep the version they started with."""
+    """Save the content of an old version as the newest one. Runs keep the version they started with."""
     saved = on_atlas(lambda atlas: atlas.roll_back_workflow(key, version=version), tenant=tenant)
     text = f"Version {saved.version} of {key} is saved, with the document of version {version}."
     say(

@@ -30,7 +30,7 @@ def check(
     spend_cents: Annotated[int, typer.Option(min=0, help="What it would cost.")] = 0,
     json: Json = False,
 ) -> None:
-    """Check a declared workflow's document, or ask policy what it would say, without starting anything."""
+    """Check a declared workflow's document, or show the policy's verdict, without starting anything."""
     if workflow.endswith(".json"):
         document = read_json_file(Path(workflow))
         errors = check_document(document)
@@ -63,7 +63,7 @@ def enable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Js
 
 
 def disable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Json = False) -> None:
-    """Disable a workflow: no new runs start, and present runs continue."""
+    """Disable a workflow: no new runs start, and runs that have started continue."""
     _enable(key, tenant, enabled=False, json=json)
 
 
