@@ -28,6 +28,7 @@ async def test_every_response_is_as_described(server, tmp_path, who):
         *(f"{server.address}/openapi.json", "-H", f"Authorization: Bearer {server.world.tokens[who]}"),
         *("--checks", "all", "--phases", PHASES, "--max-examples", str(EXAMPLES), "--continue-on-failure"),
         *("--exclude-path-regex", "export|/live$", "--request-timeout", "30", "--no-color", "--warnings", "off"),
+        *("--wait-for-schema", "120"),  # A busy machine may take longer than the 10 s of one request.
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
