@@ -37,6 +37,24 @@ async def test_switching_the_gate_to_its_present_state_keeps_the_time_it_was_swi
     assert (await switch(conn, online=not online, actor=DANA)).since > turned.since
 
 
+@pytest.mark.parametrize("online", [True, False])
+async def test_a_switch_that_changes_nothing_leaves_who_switched_it_and_is_no_event(conn, online):
+    await switch(conn, online=not online, actor=DANA)
+    turned = await switch(conn, online=online, actor=DANA, reason="new disks")
+    events = await conn.fetchval("select count(*) from atlas.audit_log")
+    for reason in (None, "new disks"):
+        assert await switch(conn, online=online, actor=Actor("user", "erin"), reason=reason) == turned
+    assert await read_gate(conn) == turned
+    assert await conn.fetchval("select count(*) from atlas.audit_log") == events
+
+
+async def test_a_gate_closed_for_a_time_and_closed_again_without_one_stays_closed(conn):
+    turned = await switch(conn, online=False, actor=DANA, until=timedelta(hours=2))
+    again = await switch(conn, online=False, actor=Actor("user", "erin"))
+    assert (again.since, again.by, again.until) == (turned.since, "erin", None)
+    assert again.version > turned.version
+
+
 async def test_every_turn_of_the_gate_is_audited(conn):
     await switch(conn, online=False, actor=DANA, reason="why")
     await switch(conn, online=True, actor=DANA)

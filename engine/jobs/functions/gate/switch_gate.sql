@@ -1,7 +1,7 @@
 -- Switches Atlas on or off. Waits for the claims in flight (lock_gate); after the commit none is
 -- granted until it is switched again. Touches no job row. `since` is when it was last switched to the other side: switching it
--- to what it is already moves neither that time nor what schedules count as missed. `version` counts the switches; workers confirm
--- a closed gate by its version.
+-- to what it is already moves neither that time nor what schedules count as missed, and changes nothing at all without a new
+-- reason or time. `version` counts the switches; workers confirm a closed gate by its version.
 -- Locks: gate. Called by engine/jobs/switches/gate.py and expire_gate.
 create or replace function switch_gate(
   p_online boolean, p_reason text, p_for float8, p_actor_type text, p_actor_id text, p_meta jsonb
@@ -14,15 +14,16 @@ declare
   facts jsonb;
 begin
   perform lock_gate();
-  if p_online then
-    -- Due times that passed meanwhile were missed.
-    perform note_outage(null, (s.value->>'since')::timestamptz, clock_timestamp())
-    from (values ('atlas_online')) k(key)
-    left join system_state s on s.key = k.key
-    where s.value->>'online' is distinct from 'true';
+  select s.value into prior from system_state s where s.key = 'atlas_online';
+  if prior->'online' = to_jsonb(p_online) and prior->>'since' is not null and prior->>'until' is null and p_for is null
+    and (p_reason is null or p_reason = prior->>'reason')
+  then
+    return prior;
   end if;
-  select jsonb_build_object('online', s.value->'online', 'reason', s.value->'reason', 'until', s.value->'until', 'by', s.value->'by') into prior
-  from system_state s where s.key = 'atlas_online';
+  if p_online and prior->>'online' is distinct from 'true' then
+    -- Due times that passed meanwhile were missed.
+    perform note_outage(null, (prior->>'since')::timestamptz, clock_timestamp());
+  end if;
   state := jsonb_build_object(
     'online', p_online, 'reason', p_reason, 'by', p_actor_id, 'since', clock_timestamp(),
     'until', case when p_for is not null then clock_timestamp() + p_for * interval '1 second' end);
@@ -35,7 +36,8 @@ begin
         updated_at = clock_timestamp(), updated_by = p_actor_id
   returning s.value into state;
   facts := p_meta || jsonb_strip_nulls(jsonb_build_object('since', state->'since', 'until', state->'until'))
-    || case when prior is null then '{}' else jsonb_build_object('changes', value_changes(prior, state)) end;
+    || case when prior is null then '{}' else jsonb_build_object('changes', value_changes(
+      jsonb_build_object('online', prior->'online', 'reason', prior->'reason', 'until', prior->'until', 'by', prior->'by'), state)) end;
   perform record_event(null, p_actor_type, p_actor_id, 'info', event_name, 'system_state', 'atlas_online', coalesce(p_reason, ''), facts);
   perform pg_notify(current_schema() || '_gate', '');
   return state;
