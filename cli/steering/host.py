@@ -36,13 +36,15 @@ def add(
     instance: Annotated[list[str] | None, typer.Option(help="A server instance on it; may be repeated.")] = None,
     json: Json = False,
 ) -> None:
-    """Add a host, or more server instances to a host that exists."""
+    """Add a host, or more server instances to a host that exists; repeated, it adds those that are missing."""
 
     async def work(atlas: "AtlasClient") -> tuple[Host, list[Any], TenantNames]:
         existing = [host async for host in atlas.list_hosts() if host.name == name] if instance else []
         host = existing[0] if existing else await atlas.create_host(name)
-        for instance_name in instance or []:
-            await atlas.create_server(host.id, instance_name)
+        there = {server.name for server in await _instances(atlas, host.id)} if existing else set()
+        for instance_name in dict.fromkeys(instance or []):
+            if instance_name not in there:
+                await atlas.create_server(host.id, instance_name)
         return host, await _instances(atlas, host.id), await tenant_names(atlas)
 
     host, instances, names = on_atlas(work, tenant=tenant)

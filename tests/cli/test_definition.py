@@ -73,10 +73,14 @@ async def test_a_host_is_added_with_its_server_instances(atlas):
     more = await atlas("host", "add", "rack-1", "--instance", "web-2")
     assert "Its server instance web-2 has the id" in more.stdout
 
+    # As after a command that was cut off between the two.
+    again = await atlas("host", "add", "rack-1", "--instance", "web-2", "--instance", "web-3", "--instance", "web-3")
+    assert "Its server instance web-3 has the id" in again.stdout
+
     assert "There is already a host rack-1." in (await atlas("host", "add", "rack-1")).refusal
     [listed] = (await atlas("host", "list", "--json")).document["hosts"]
     assert listed["id"] == added.document["id"]
-    assert [one["name"] for one in listed["instances"]] == ["db-1", "web-1", "web-2"]
+    assert [one["name"] for one in listed["instances"]] == ["db-1", "web-1", "web-2", "web-3"]
     words = (await atlas("host", "list")).stdout
     assert all(f"{one['name']} {one['id']}" in words for one in listed["instances"])
 

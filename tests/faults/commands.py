@@ -108,7 +108,13 @@ RECORDS = (
     command("tenant-edit", "tenant edit acme --name Acme", give_little, exists("tenants", "name = 'Acme'")),
     command("tenant-remove", "tenant remove acme --yes", give_little, missing("tenants", ACME)),
     command("token-add", "token add --subject ada --role auditor --tenant acme", give_little, exists("api_tokens")),
-    command("host-add", "host add box --tenant acme --instance db", give_little, exists("server_instances")),
+    command(
+        "host-add",
+        "host add box --tenant acme --instance db --instance web",
+        give_little,
+        "select count(*) = 2 from atlas.server_instances",
+        "HOST_ADDED",
+    ),
     command(
         "trigger-add", "trigger add --tenant acme --cron @hourly --job-type a.work", give_little, exists("job_triggers")
     ),
