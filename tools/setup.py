@@ -8,6 +8,7 @@ Each step leaves the hash of what it was made from; a step whose hash is current
 import fcntl
 import hashlib
 import os
+import shlex
 import shutil
 import ssl
 import subprocess
@@ -74,6 +75,8 @@ def do_steps(*, for_running: bool, for_linting: bool) -> None:
         ensure_packages(for_running=for_running)
         ensure_client()
         ensure_type_links()
+        if not for_running:
+            ensure_fault_command()
     if pages is not None:
         pages.result()
     else:
@@ -178,6 +181,15 @@ def _link_all(folder: Path, links: dict[str, Path]) -> None:
     for name, target in links.items():
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(target)
+
+
+def ensure_fault_command() -> None:
+    """`.venv/bin/atlas-faults`, from any folder. The fault suite is part of the source tree, and of no package."""
+    script = PYTHON.with_name("atlas-faults")
+    text = f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(str(PYTHON))} -P -m tests.faults"
+    if _read(script) != f'{text} "$@"':
+        script.write_text(f'{text} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
 
 
 def client_is_current(package: Path) -> bool:

@@ -1,14 +1,4 @@
-"""Runs cases from the command line.
-
-python -m tests.faults points PROGRAM        the statements of a program, in their order
-python -m tests.faults run [PROGRAM]… [--fault FAULT]… [--occurrences N]
-python -m tests.faults run [PROGRAM]… --seed N [--most N]    each statement once, with a fault that the seed chooses
-python -m tests.faults replay CASE           a case that was printed, again
-python -m tests.faults several SEED          several faults of one program, chosen by the seed; a failure is shrunk
-python -m tests.faults storm SEED            all programs and capabilities, and disasters that the seed chooses
-
-The server is an embedded one, or that of DATABASE_URL; a storm has its own, of the embedded version or of --server.
-"""
+"""The command `atlas-faults`, which `make setup` writes to `.venv/bin`."""
 
 import argparse
 import asyncio
@@ -16,16 +6,28 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+import textwrap
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from atlas.postgres import pg_ctl
 from atlas.test_databases import TestDatabases
-from tests.faults.points import FAULTS, read_case
+from tests.faults.points import FAULTS, Case, read_case
 from tests.faults.programs import PROGRAMS
 from tests.faults.runner import Runner, Verdict
 from tests.faults.selection import cases_of, one_fault_each, several_faults
 from tests.faults.storm import run_storm
+
+COMMANDS = """
+atlas-faults points worker                      list the statements of a program, in order
+atlas-faults run enqueue --fault kill_after     inject this fault at every statement
+atlas-faults run enqueue --seed 1               inject one fault at every statement; the seed chooses which
+atlas-faults replay worker:drop@ee9311.2        repeat one case
+atlas-faults several 7                          several faults in one program, chosen by the seed 7
+atlas-faults storm 7                            all programs together, with disasters that the seed 7 chooses
+atlas-faults replay 7                           repeat the storm of the seed 7
+"""
 
 
 async def show_points(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
@@ -59,9 +61,11 @@ def show(verdict: Verdict) -> None:
 
 
 async def replay(runner: Runner, chosen: argparse.Namespace) -> list[Verdict]:
-    """Run one case."""
-    verdict = await runner.run(read_case(chosen.case))
+    """Repeat a case that was printed, or the storm of a seed."""
+    verdict = await runner.run(chosen.target)
     show(verdict)
+    for strike in verdict.missed:
+        print(f"not reached: {strike}. `atlas-faults points {verdict.case.program}` lists the statements")
     return [verdict]
 
 
@@ -77,10 +81,13 @@ async def show_storm(folder: Path, chosen: argparse.Namespace) -> int:
     """Run the storm of a seed."""
     if chosen.server is not None:
         pg_ctl.BIN = chosen.server
-    happened, broken = await run_storm(folder, chosen.seed, chosen.disasters)
-    print(f"storm {chosen.seed}: {', '.join(happened.happened)}")
+    happened, broken = await run_storm(folder, chosen.target, chosen.disasters)
+    print(f"storm {chosen.target}: {', '.join(happened.happened)}")
     for name, reason in happened.skipped.items():
         print(f"skipped {name}: {reason}")
+    if broken:
+        server = f" --server {chosen.server}" if chosen.server else ""
+        print(f"atlas-faults replay {chosen.target} --disasters {chosen.disasters}{server}")
     for law in broken:
         print(f"  broken: {law}")
     print(f"{happened.jobs:,} jobs, {len(happened.happened)} disasters, {len(broken)} broken laws")
@@ -88,43 +95,86 @@ async def show_storm(folder: Path, chosen: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Faults at every statement.")
-    commands = parser.add_subparsers(required=True)
+def read_program(name: str) -> str:
+    """The name of a program."""
+    if name not in PROGRAMS:
+        near = " or ".join(get_close_matches(name, PROGRAMS))
+        remedy = f"did you mean {near}?" if near else "`atlas-faults --help` lists the programs"
+        raise argparse.ArgumentTypeError(f"there is no program {name!r}; {remedy}")
+    return name
+
+
+def read_target(text: str) -> Case | int:
+    """A case, or the seed of a storm."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        case = read_case(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    read_program(case.program)
+    return case
+
+
+def describe() -> str:
+    """The end of the help: examples, faults and programs."""
+    faults = "\n".join(f"{name:12} {text}" for name, text in FAULTS.items())
+    programs = textwrap.fill(", ".join(PROGRAMS), 100, break_on_hyphens=False)
+    parts = {"examples": COMMANDS.strip(), "faults": faults, "programs": programs}
+    server = "The server is an embedded one, or that of DATABASE_URL. A storm has its own."
+    return "\n\n".join([*(f"{name}:\n{textwrap.indent(text, '  ')}" for name, text in parts.items()), server])
+
+
+def read_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="atlas-faults",
+        description="Run programs of Atlas with a fault at any of their statements, and judge what became of the work.",
+        epilog=describe(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(
-        name: str, run: Callable[[Runner, argparse.Namespace], Awaitable[list[Verdict]]]
+        name: str, run: Callable[[Runner, argparse.Namespace], Awaitable[list[Verdict]]] | None, text: str | None
     ) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=run.__doc__)
-        added.set_defaults(run=run)
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(run=run, target=None)
         return added
 
-    command("points", show_points).add_argument("program", choices=PROGRAMS)
-    cases = command("run", run_cases)
-    cases.add_argument("programs", nargs="*", metavar="PROGRAM", help="all by default")
+    command("points", show_points, show_points.__doc__).add_argument("program", metavar="PROGRAM", type=read_program)
+    cases = command("run", run_cases, run_cases.__doc__)
+    cases.add_argument("programs", nargs="*", metavar="PROGRAM", type=read_program, help="all by default")
     cases.add_argument("--fault", action="append", choices=FAULTS)
     cases.add_argument(
         "--occurrences",
         type=int,
+        metavar="N",
         help="how many executions of each statement to strike; all by default, and with --seed the first",
     )
     cases.add_argument("--seed", type=int, help="strike each statement once, with a fault that the seed chooses")
-    cases.add_argument("--most", type=int, help="strike so many statements of each program, chosen by the seed")
-    cases.add_argument("--at-once", type=int, default=4)
-    command("replay", replay).add_argument("case")
-    command("several", run_several).add_argument("seed", type=int)
-    stormy = commands.add_parser("storm", help=show_storm.__doc__)
-    stormy.set_defaults(run=None)
-    stormy.add_argument("seed", type=int)
-    stormy.add_argument("--disasters", type=int, default=10)
-    stormy.add_argument("--server", type=Path, metavar="DIR", help="the programs of another Postgres")
-    return parser.parse_args()
+    cases.add_argument(
+        "--most", type=int, metavar="N", help="strike at most N statements of each program, chosen by the seed"
+    )
+    cases.add_argument("--at-once", type=int, default=4, metavar="N", help="how many cases run at a time; default 4")
+    replayed = command("replay", replay, replay.__doc__)
+    replayed.add_argument(
+        "target", metavar="CASE|SEED", type=read_target, help="such as worker:drop@ee9311.2, or the seed of a storm"
+    )
+    command("several", run_several, run_several.__doc__).add_argument("seed", type=int, metavar="SEED")
+    stormy = command("storm", None, show_storm.__doc__)
+    stormy.add_argument("target", type=int, metavar="SEED")
+    for parser_of_storms in (replayed, stormy):
+        parser_of_storms.add_argument("--disasters", type=int, default=10, metavar="N", help="of a storm; default 10")
+        parser_of_storms.add_argument(
+            "--server", type=Path, metavar="DIR", help="of a storm: the programs of another Postgres"
+        )
+    return parser.parse_args(arguments)
 
 
 async def main() -> int:
     chosen = read_arguments()
     folder = Path(tempfile.mkdtemp(prefix="atlas-faults-"))
-    if chosen.run is None:
+    if isinstance(chosen.target, int):
         return await show_storm(folder, chosen)
     databases = TestDatabases(folder / "server", os.environ.get("DATABASE_URL"), compact=True)
     await databases.start()
@@ -139,7 +189,7 @@ async def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     struck = sum(len(verdict.struck) for verdict in verdicts)
     print(f"{len(verdicts)} runs, {struck} faults, {len(broken)} broken")
-    return 1 if broken else 0
+    return 1 if broken or (chosen.run is replay and verdicts[0].missed) else 0
 
 
 if __name__ == "__main__":

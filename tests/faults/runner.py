@@ -39,11 +39,14 @@ class Verdict:
     starts: int = 0
     seconds: float = 0.0
 
+    @property
+    def missed(self) -> list[Strike]:
+        """What did not strike: the program did not reach the statement."""
+        return [strike for strike in self.case.strikes if strike not in self.struck]
+
     def __str__(self) -> str:
         places = [f"  {one}: {self.texts.get(one.point.statement, '?')[:150]}" for one in self.case.strikes]
-        return "\n".join(
-            [f"python -m tests.faults replay {self.case}", *places, *(f"  broken: {one}" for one in self.broken)]
-        )
+        return "\n".join([f"atlas-faults replay {self.case}", *places, *(f"  broken: {one}" for one in self.broken)])
 
 
 class Runner:

@@ -225,6 +225,15 @@ def test_a_folder_that_cannot_be_used_is_one_line(monkeypatch, capsys, tmp_path)
     assert capsys.readouterr().err.startswith("error: the set-up cannot use ")
 
 
+def test_the_command_of_the_fault_suite_runs_that_of_this_checkout_from_any_folder(checkout):
+    setup.PYTHON.write_text('#!/bin/sh\necho "$PYTHONPATH" "$@"\n')
+    setup.PYTHON.chmod(0o755)
+    setup.ensure_fault_command()
+
+    said = subprocess.check_output([checkout / ".venv/bin/atlas-faults", "replay", "a b"], cwd="/", text=True)
+    assert said == f"{checkout} -P -m tests.faults replay a b\n"
+
+
 @pytest.mark.parametrize("has_node", [True, False])
 def test_the_first_set_up_makes_the_pages_while_pip_installs_where_it_can(checkout, monkeypatch, has_node):
     building, installed = threading.Event(), threading.Event()
@@ -239,7 +248,7 @@ def test_the_first_set_up_makes_the_pages_while_pip_installs_where_it_can(checko
 
     for name, step in (("ensure_packages", install), ("make_pages", build), ("has_node", lambda: has_node)):
         monkeypatch.setattr(setup, name, step)
-    for name in ("ensure_venv", "ensure_client", "ensure_type_links"):
+    for name in ("ensure_venv", "ensure_client", "ensure_type_links", "ensure_fault_command"):
         monkeypatch.setattr(setup, name, lambda: None)
 
     assert setup.main() == 0
