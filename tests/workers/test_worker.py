@@ -3,21 +3,27 @@
 import asyncio
 import time
 from datetime import timedelta
+from uuid import uuid4
 
 import orjson
 import pytest
 import structlog
 
 from atlas.engine.jobs.actions.cancel import cancel
+from atlas.engine.jobs.claim import Claimant, TurnResult
 from atlas.engine.jobs.enqueue import enqueue, enqueue_many
-from atlas.engine.jobs.finish import finish_and_claim
+from atlas.engine.jobs.finish import Finish, finish_and_claim
 from atlas.engine.jobs.handlers.types import job
 from atlas.engine.jobs.lease import promote, request_drain
 from atlas.engine.jobs.lists.find import list_attempts
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT, NewJob
+from atlas.engine.jobs.start_right import boot_seconds
 from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.secrets.key import SecretKey, use_secret_key
 from atlas.logs import _redacted
+from atlas.workers.claims.demand import Request
+from atlas.workers.claims.drain import Drain
+from atlas.workers.claims.turn_call import TurnCall
 from atlas.workers.worker import Worker
 from tests.engine.jobs.given import make_due
 from tests.support import DANA, PROOF
@@ -365,7 +371,7 @@ async def test_an_outcome_that_cannot_be_made_fails_the_job_and_frees_its_slot(p
 
 async def test_stopping_lets_running_jobs_end_and_gives_back_the_rest_uncounted(pool, given, serving, eventually):
     STARTED.clear()
-    await given("test.sleeps", *({"seconds": 0.6} for _ in range(6)))
+    await given("test.sleeps", *({"seconds": 2} for _ in range(6)))
     async with serving(concurrency=2):
         await eventually("select count(*) from atlas.jobs where status = 'running'", equals=2)
     counts = await pool.fetch(
@@ -528,6 +534,24 @@ async def test_a_drain_waits_for_what_a_sweep_is_marking_as_ready(
     assert worker.finished == 1
 
 
+async def test_a_drain_ends_with_an_empty_claim_that_began_after_a_look_for_jobs_to_mark_as_ready(conn):
+    """What is marked between a claim and the look after it is seen by neither."""
+    drain = Drain(when_empty=True, max_jobs=None)
+
+    async def goes_on(*, asked_at, finishes=()):
+        call = TurnCall(Claimant("a worker", None), list(finishes), Request(1, 0, False), None, None, 0, asked_at)
+        turn = TurnResult()
+        await drain.check_due(conn, call, turn, within=30)
+        return turn.again
+
+    before = boot_seconds()
+    assert await goes_on(asked_at=before)
+    assert await goes_on(asked_at=before)
+    assert not await goes_on(asked_at=boot_seconds())
+    assert await goes_on(asked_at=boot_seconds(), finishes=[Finish(uuid4(), 1, "succeeded")])
+    assert not await goes_on(asked_at=boot_seconds())
+
+
 async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_has_ended(
     pool, database_url, options, given, monkeypatch
 ):
@@ -544,9 +568,10 @@ async def test_a_drain_that_found_nothing_more_asks_again_only_when_all_it_held_
     monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", watched)
     await worker.run()
     assert worker.finished == 4
-    # One more look at the start, for what came while the first was under way; then outcomes alone, several in one call perhaps.
+    # Two more claims at the start, for what came while the first was under way, or was marked as ready meanwhile; then outcomes
+    # alone, several in one call perhaps.
     assert not any(slots for finishes, slots in asked_beside_what_runs if finishes)
-    assert sum(slots > 0 for _, slots in asked_beside_what_runs) <= 1
+    assert sum(slots > 0 for _, slots in asked_beside_what_runs) <= 2
 
 
 async def test_a_drain_does_not_end_by_a_claim_older_than_its_own_finish(

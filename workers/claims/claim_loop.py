@@ -277,8 +277,8 @@ class ClaimLoop:
             turn = await self._finish_and_claim(conn, call)
             if turn.closed and self._drain.when_empty:
                 await self._drain.check_refusal(conn, turn, self._lease)
-            elif call.request.jobs and turn.is_empty and self._drain.when_empty:
-                await self._drain.check_due(conn, turn, self._lease)
+            elif self._drain.when_empty:
+                await self._drain.check_due(conn, call, turn, within=self._lease.seconds)
         except BaseException:
             if call.claimant is self._lease.claimant:
                 self._outbox.put_back(call.finishes)

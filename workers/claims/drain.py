@@ -8,8 +8,10 @@ from datetime import datetime
 from atlas.db.pool import Connection
 from atlas.db.statements import fetch_value, statement
 from atlas.engine.jobs.claim import ClaimedJob, TurnResult
+from atlas.engine.jobs.start_right import boot_seconds
 from atlas.engine.jobs.switches.gate import read_gate
 from atlas.workers.claims.demand import NO_JOBS, Request
+from atlas.workers.claims.turn_call import TurnCall
 from atlas.workers.worker_lease import WorkerLease
 
 OLDEST_DUE = statement("workers/sql/oldest_due.sql")
@@ -30,6 +32,7 @@ class Drain:
         self.max_jobs = max_jobs
         self._begun = 0
         self._oldest_due: datetime | None = None
+        self._none_due_at: float | None = None
         self._missed = 0
         self.begun_types: Counter[str] = Counter()
 
@@ -47,15 +50,22 @@ class Drain:
             lease.heartbeat_now.set()
             await asyncio.sleep(REFUSED_SECONDS)
 
-    async def check_due(self, conn: Connection, turn: TurnResult, lease: WorkerLease) -> None:
-        """A claim marks a few hundred jobs as ready, and misses those that a sweep is marking: a drain then goes on."""
-        async with asyncio.timeout(lease.seconds):
-            oldest: datetime | None = await fetch_value(conn, OLDEST_DUE)
-        self._missed = self._missed + 1 if oldest == self._oldest_due else 0
-        self._oldest_due = oldest
-        if oldest is not None and self._missed < MAX_MISSED:
-            turn.again = True
-            if self._missed:
+    async def check_due(self, conn: Connection, call: TurnCall, turn: TurnResult, *, within: float) -> None:
+        """A claim marks a few hundred jobs as ready, and misses those that a sweep is marking: a drain then goes on.
+
+        What was marked between the claim and the look for such jobs is seen by neither, so the claim that ends a drain
+        begins after a look that found none.
+        """
+        if call.finishes or not turn.is_empty:
+            self._none_due_at = None
+        if call.request.jobs and turn.is_empty and (self._none_due_at is None or call.asked_at < self._none_due_at):
+            async with asyncio.timeout(within):
+                oldest: datetime | None = await fetch_value(conn, OLDEST_DUE)
+            self._none_due_at = boot_seconds() if oldest is None else None
+            self._missed = self._missed + 1 if oldest is not None and oldest == self._oldest_due else 0
+            self._oldest_due = oldest
+            turn.again = self._missed < MAX_MISSED
+            if self._missed and turn.again:
                 await asyncio.sleep(REFUSED_SECONDS)
 
     def limit(self, request: Request, *, in_flight: int) -> Request:
