@@ -110,13 +110,11 @@ def _route(description: dict[str, Any], method: str, path: str, operation: dict[
 
 
 def _body_fields(description: dict[str, Any], operation: dict[str, Any]) -> list[str]:
-    """The fields of a body that is a JSON object; required ones end with an asterisk."""
+    """The fields of a body that is a JSON object; those that every form of it requires end with an asterisk."""
     content = operation.get("requestBody", {}).get("content", {})
-    fields: dict[str, str] = {}
-    for schema in _objects(description, content.get("application/json", {}).get("schema", {})):
-        required = schema.get("required", ())
-        fields |= {name: f"{name}*" if name in required else name for name in schema.get("properties", {})}
-    return list(fields.values())
+    schemas = list(_objects(description, content.get("application/json", {}).get("schema", {})))
+    names = dict.fromkeys(name for schema in schemas for name in schema.get("properties", {}))
+    return [f"{name}*" if all(name in schema.get("required", ()) for schema in schemas) else name for name in names]
 
 
 def _objects(description: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
