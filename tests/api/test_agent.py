@@ -194,6 +194,7 @@ async def test_a_waiting_host_gets_its_job_at_once(server, pool):
     assert time.monotonic() - began < 1.5
 
 
+@pytest.mark.long
 async def test_a_retry_reaches_its_waiting_host_when_it_is_due(server, pool, conn, monkeypatch):
     """Not at the next poll: that comes after the request has ended."""
     monkeypatch.setattr(atlas.api.host_polling, "POLL_SECONDS", 60.0)

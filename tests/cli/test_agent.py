@@ -44,5 +44,6 @@ async def test_a_host_runs_its_jobs_with_a_token_of_its_own_until_a_signal(atlas
     assert (agent.returncode, orjson.loads(received)) == (0, {"stopped": True, "jobs": {"succeeded": 1}})
 
 
+@pytest.mark.long
 async def test_an_agent_without_what_it_needs_is_refused_in_one_line(atlas):
     assert "Give --url and --token" in (await atlas("agent")).refusal

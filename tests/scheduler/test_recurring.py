@@ -438,6 +438,7 @@ async def test_a_run_that_was_claimed_too_long_ago_for_the_gate_is_not_started(c
     assert ran == [1]
 
 
+@pytest.mark.long
 async def test_polls_are_a_second_apart_even_for_a_function_that_is_always_due(conn, recurring):
     times = []
 

@@ -50,6 +50,7 @@ class Stream:
         self._open.append(socket)
 
 
+@pytest.mark.long
 def test_a_page_says_that_the_server_hangs_or_was_updated_and_loads_again(visit: Visit, monkeypatch):
     streams: list[Stream] = []
     page = visit("/", prepare=lambda page: streams.append(Stream(page)))
@@ -118,6 +119,7 @@ new MutationObserver(() => {
 """
 
 
+@pytest.mark.long
 def test_the_time_of_the_next_try_is_right_where_no_clock_was_shown_for_a_minute(visit: Visit):
     held: list[Route] = []
     headers = {"Retry-After": "40", "Content-Type": "application/problem+json"}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import httpx
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from atlas.engine.jobs.enqueue import enqueue
@@ -145,6 +146,7 @@ def refuse_changes(route: Route) -> None:
     return route.fulfill(status=409, content_type="application/problem+json", body=json.dumps(problem))
 
 
+@pytest.mark.long
 def test_a_host_is_renamed_twice_in_its_panel(site: Site, visit: Visit):
     host = site.world.hosts["other"]
     page = visit(f"/workers?tab=hosts&host={host.id}", role="tenant_admin", tenant="other")

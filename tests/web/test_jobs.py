@@ -215,6 +215,7 @@ def test_a_dead_letter_is_redriven_and_another_discarded(site: Site, visit: Visi
 LAST = "from atlas.bulk_actions where tenant_id = $1 order by created_at desc limit 1"
 
 
+@pytest.mark.long
 def test_the_number_in_the_dialog_is_the_number_discarded_while_more_arrive(site: Site, visit: Visit):
     tenant = site.world.other.id
     site.run(site.pool.execute(MANY, tenant, 700))

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 
 import orjson
+import pytest
 from playwright.sync_api import Page, expect
 
 from atlas.engine.effects.reports import save_report
@@ -36,6 +37,7 @@ async def given_tenant(site: Site, slug: str) -> None:
             await conn.execute(STEP, run_id, position, tenant.id, name, seconds)
 
 
+@pytest.mark.long
 def test_an_operator_manages_what_the_command_line_can(site: Site, visit: Visit):
     site.run(given_tenant(site, "managed"))
     page = visit("/groups?tenant=managed", axe=True)
@@ -180,6 +182,7 @@ def confirm(page: Page, title: str, action: str) -> None:
     expect(page.get_by_role("dialog", name=title)).to_have_count(0, timeout=SLOW)
 
 
+@pytest.mark.long
 def test_what_an_operator_of_all_tenants_makes_is_of_the_tenant_that_they_choose(site: Site, visit: Visit):
     host = site.world.hosts["other"]
     page = visit("/schedules")

@@ -90,6 +90,7 @@ NAMES_ALONE = """() => [...document.querySelectorAll("[role=gridcell]")].filter(
   .map((cell) => cell.textContent)"""
 
 
+@pytest.mark.long
 def test_a_phone_shows_the_chosen_tab_and_what_each_value_is(visit: Visit):
     page = visit("/settings?tab=retention", size=PHONE)
     expect(page.get_by_role("row").filter(has_text="acme").get_by_text("Finished jobs")).to_be_visible()
@@ -150,6 +151,7 @@ def alike(site: Site) -> Iterator[None]:
     site.run(stop())
 
 
+@pytest.mark.long
 def test_where_all_tenants_are_shown_each_row_has_its_tenant_by_the_end_of_its_slug(visit: Visit, alike: None):
     page = visit("/jobs")
     # A blank between the two parts of a name is kept.
