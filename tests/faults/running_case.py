@@ -116,6 +116,9 @@ class RunningCase:
                 if self.starts == MAX_STARTS:
                     self._broken.append(f"ended with {code} at the {self.starts}th start; see {self._folder}")
                     return
+                if self.starts > 1:
+                    # As a caller who tries again later and later: a session that went silent holds its locks meanwhile.
+                    await asyncio.sleep(2**self.starts)
                 self._process = self._start()
             await asyncio.sleep(0.03)
 
