@@ -198,9 +198,11 @@ def _report(scenario: Scenario, number: int, choices: Mapping[int, int], outcome
     module = getattr(scenario, "__module__", "tests")
     events = "\n".join(f"  {line}" for line in outcome.trace)
     reason = describe(outcome.error) if outcome.error is not None else "it does not fail any more"
+    fixtures = [name for name in inspect.signature(scenario).parameters if name != "sim"]
+    given = "".join(f", {name}={name}" for name in fixtures)
     return (
         f"{reason}\n\nFound in schedule {number}. Deviations from the usual order: {len(choices)}. What happened:"
         f"\n\n{events}\n\nRepeat it:\n\n"
-        f"from {module} import {name}\nfrom atlas.testing import replay_schedule\n\n\n"
-        f"def {name}_again():\n    replay_schedule({name}, {dict(choices)!r})\n"
+        f"import {module}\nfrom atlas.testing import replay_schedule\n\n\n"
+        f"def {name}_again({', '.join(fixtures)}):\n    replay_schedule({module}.{name}, {dict(choices)!r}{given})\n"
     )

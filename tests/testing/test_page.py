@@ -86,13 +86,14 @@ def test_the_simulation_passes_and_fails_without_the_key_as_the_page_shows(tmp_p
     shown = re.search(r"^```text\n(InvariantBroken.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert shown is not None
     (tmp_path / "conftest.py").write_text(SHORT_CONFTEST)
+    (tmp_path / "test_again.py").write_text(shown[1].partition("Repeat it:")[2])
     for name in ("test_payments.py", "test_crashes.py"):
         (tmp_path / name).write_text(EXAMPLES[name])
     arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "--atlas-sim=100", "--tb=line"]
     # Of the plugins of this environment it needs one alone; most of the time is importing.
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_asyncio.plugin"}
     for payments, expected in (
-        (EXAMPLES["payments.py"], "2 passed"),
+        (EXAMPLES["payments.py"], "3 passed"),
         (EXAMPLES["payments.py"].replace(', key=run.idempotency_key("charge")', ""), shown[1]),
     ):
         (tmp_path / "payments.py").write_text(payments)
@@ -100,6 +101,8 @@ def test_the_simulation_passes_and_fails_without_the_key_as_the_page_shows(tmp_p
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         told = re.sub(r"^(E +|\S*explore\.py:\d+: \S*)", "", done.stdout, flags=re.MULTILINE)
         assert re.sub(r"\s+", " ", expected).strip() in re.sub(r"\s+", " ", told), done.stdout + done.stderr
+    # The last run was without the key: what its failure prints repeats it.
+    assert told.count("09:00:00 worker-1 calls Bank.charge: is killed after the call") == 2, done.stdout
 
 
 def test_the_page_names_every_method_and_each_has_a_docstring():

@@ -58,8 +58,10 @@ def test_a_failure_says_what_happened_and_how_to_repeat_it():
     told = str(found.value)
     assert told.startswith("InvariantBroken: charge happens once\n")
     assert "worker-1 calls World.do: is killed after the call" in told
-    assert "from tests.testing.seeded_bugs import scenario" in told
-    assert f"def scenario_again():\n    replay_schedule(scenario, {found.value.choices})" in told
+    assert "import tests.testing.seeded_bugs\n" in told
+    assert (
+        f"def scenario_again():\n    replay_schedule(tests.testing.seeded_bugs.scenario, {found.value.choices})" in told
+    )
     assert len(found.value.choices) == 1
 
 
