@@ -151,18 +151,19 @@ function Actions({ group }: { group: Group }) {
   const manages = useCan(MANAGERS);
   const queries = useQueryClient();
   const [asked, setAsked] = useState<"cancel" | "retry" | null>(null);
-  const countOf = (verb: "cancel" | "retry"): number => APPLIES_TO[verb].reduce((sum, status) => sum + (group.counts[status] ?? 0), 0);
+  // The dialog counts them: of the jobs of a status some may be refused.
+  const isOffered = (verb: "cancel" | "retry"): boolean => APPLIES_TO[verb].some((status) => (group.counts[status] ?? 0) > 0);
   if (!manages) return null;
   return (
     <>
-      {countOf("retry") > 0 && (
+      {isOffered("retry") && (
         <Button icon={<RotateCw size={14} aria-hidden />} onClick={() => setAsked("retry")}>
-          Retry {plural(countOf("retry"), "job")}
+          Retry jobs
         </Button>
       )}
-      {countOf("cancel") > 0 && (
+      {isOffered("cancel") && (
         <Button icon={<Square size={14} aria-hidden />} onClick={() => setAsked("cancel")}>
-          Cancel {plural(countOf("cancel"), "job")}
+          Cancel jobs
         </Button>
       )}
       {asked !== null && (
