@@ -14,6 +14,7 @@ from atlas.engine.access.tokens import add_token
 from atlas.engine.jobs.switches.gate import switch
 from atlas.engine.tenants.tenants import add_tenant
 from atlas.settings import load_settings
+from bench.lists import TIMED_ID
 
 ME = system("bench")
 ASKED = 30
@@ -34,11 +35,6 @@ from (
     case when i % 1000 < 970 then 'succeeded' when i % 1000 < 980 then 'failed' when i % 1000 < 985 then 'canceled'
          when i % 10000 = 9999 then 'running' when i % 1000 < 995 then 'succeeded' else 'queued' end as status
   from generate_series($3::bigint + 1, least($3::bigint + 500000, $4::bigint)) i) x"""
-TIMED_ID = """
-create function pg_temp.timed_id(at timestamptz, i bigint) returns uuid language sql immutable as $$
-  select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7' || lpad(to_hex(i % 4096), 3, '0')
-    || '8' || lpad(to_hex(i), 15, '0'))::uuid
-$$"""
 
 
 async def measure_summary(url: str, rows: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ letters, so what differs between them is history alone.
 
 import argparse
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
@@ -42,7 +41,7 @@ from atlas.workers.worker import Worker, WorkerOptions
 from bench.charts import Bar, draw
 from bench.history import building, fill_part
 from bench.jobs.ground import BENCH
-from bench.peers.databases import at_database
+from bench.peers.databases import at_database, server_us
 
 TYPE = "bench.noop"
 PIECE = 2000
@@ -51,7 +50,6 @@ CLAIMS = 400
 EMPTY = "an empty database"
 EXPIRED_DAY = "2026-08-01"
 DAY_JOBS = 5_000_000
-BACKENDS = "select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
 PARTS = """
 select h.name, c.reltuples from atlas.history_parts() h join pg_class c on c.oid = ('atlas.' || h.name)::regclass
 where h.keep_days <> 5 order by h.name"""
@@ -109,15 +107,15 @@ async def work(url: str, jobs: int) -> dict[str, float]:
         async with pool.acquire() as conn:
             await switch(conn, online=True, actor=BENCH)
             await enqueue_many(conn, [NewJob(TYPE, {})], actor=BENCH)
-            before = await _server_us(owner)
+            before = await server_us(owner)
             for _ in range(0, jobs, PIECE):
                 await enqueue_many(conn, [NewJob(TYPE, {"n": n}) for n in range(PIECE)], actor=BENCH)
-            enqueued = await _server_us(owner)
+            enqueued = await server_us(owner)
             claiming = await _claim(owner, conn)
-        claimed = await _server_us(owner)
+        claimed = await server_us(owner)
         worker = Worker(pool, url, WorkerOptions([TYPE], drain=True))
         await worker.run()
-        drained = await _server_us(owner)
+        drained = await server_us(owner)
     finally:
         await owner.close()
         await pool.close()
@@ -129,19 +127,11 @@ async def _claim(owner: Connection, conn: Connection) -> float:
     worker = Claimant(new_worker_id(), [TYPE])
     await register_worker(conn, worker.id, lease=600, job_types=[TYPE])
     await claim(conn, worker, limit=1)
-    before = await _server_us(owner)
+    before = await server_us(owner)
     claimed = [job for _ in range(CLAIMS) for job in await claim(conn, worker, limit=1)]
-    spent = await _server_us(owner) - before
+    spent = await server_us(owner) - before
     await finish(conn, worker, [succeed(job, worker.id, None, "JOB_SUCCEEDED") for job in claimed])
     return spent / len(claimed)
-
-
-async def _server_us(owner: Connection) -> float:
-    used = 0
-    for row in await owner.fetch(BACKENDS):
-        with contextlib.suppress(FileNotFoundError):
-            used += int(Path(f"/proc/{row['pid']}/schedstat").read_text().split()[0])
-    return used / 1e3
 
 
 async def start_again(place: HistoryServer, *, jobs: int, is_killed: bool) -> float:

@@ -21,7 +21,7 @@ from atlas.logs import configure_logs
 from atlas.postgres.cluster import start_embedded
 from atlas.scheduler.maintenance import Maintenance
 from bench.lists import make_history
-from bench.peers.databases import at_database
+from bench.peers.databases import at_database, server_us
 
 # None is so young that it stays, or so old that it is removed.
 AT = "now() - interval '1 day' - ($2::bigint - i) * interval '{seconds} seconds'"
@@ -30,9 +30,6 @@ MOVED = "select coalesce(sum(jobs), 0)::bigint from atlas.history_contents"
 LEFT = """
 select count(*) from only atlas.jobs
 where status in ('succeeded', 'failed', 'canceled') and dead_lettered_at is null"""
-BACKENDS = """
-select pid from pg_stat_activity
-where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"""
 TENTHS = 10
 
 
@@ -43,18 +40,10 @@ async def watch(owner: Connection, jobs: int) -> None:
         await asyncio.sleep(0.25)
         now = await owner.fetchval(MOVED)
         if now - moved >= jobs / TENTHS:
-            used, at = await _server_us(owner), time.perf_counter()
+            used, at = await server_us(owner), time.perf_counter()
             rate, each = (now - moved) / (at - began), (used - spent) / (now - moved)
             print(f"{now:>12,} moved: {rate:,.0f} jobs/s, {each:.0f} µs of the server a job", flush=True)
             began, moved, spent = at, now, used
-
-
-async def _server_us(owner: Connection) -> float:
-    used = 0
-    for row in await owner.fetch(BACKENDS):
-        with contextlib.suppress(FileNotFoundError):
-            used += int(Path(f"/proc/{row['pid']}/schedstat").read_text().split()[0])
-    return used / 1e3
 
 
 async def main() -> None:

@@ -2,10 +2,15 @@
 
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import asyncpg
+
+BACKENDS = """
+select pid from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()"""
 
 
 @asynccontextmanager
@@ -30,6 +35,15 @@ async def count(database_url: str, query: str) -> int:
     """The result of a counting query."""
     async with connected(database_url) as conn:
         return int(await conn.fetchval(query))
+
+
+async def server_us(owner: asyncpg.Connection) -> float:
+    """Microseconds of processor time that the other connections to this database have used, on this machine."""
+    used = 0
+    for row in await owner.fetch(BACKENDS):
+        with suppress(FileNotFoundError):
+            used += int(Path(f"/proc/{row['pid']}/schedstat").read_text().split()[0])
+    return used / 1e3
 
 
 async def settle(database_url: str) -> None:
