@@ -1,8 +1,11 @@
-"""What the commands about jobs and the gate need of an installation, over HTTP or on its database."""
+"""What `enqueue`, `status`, `jobs list`, `show` and `watch` need of an installation, over HTTP or on its database.
+
+They run most often, and start on the database in half the time of the API within the process (`on_atlas`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from atlas.engine.jobs.lists.job_list import JobPage
     from atlas.engine.jobs.new_jobs.new_job import NewJob
     from atlas.models.explain import Explanation
-    from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
+    from atlas.models.system import SystemStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +69,4 @@ class Backend(Protocol):
 
     async def show(self, job_id: UUID) -> JobDetails: ...
 
-    async def explain(self, job_id: UUID) -> "Explanation": ...
-
-    async def cancel(self, job_id: UUID) -> str: ...
-
-    async def retry(self, job_id: UUID) -> None: ...
-
-    async def delete(self, job_id: UUID) -> None: ...
-
     async def status(self) -> "SystemStatus": ...
-
-    async def list_workers(self) -> "list[WorkerStatus]": ...
-
-    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> "Gate": ...
-
-    async def list_pauses(self, *, tenant: str | None) -> "list[Pause]": ...
-
-    async def pause(
-        self, kind: "PauseKind", target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
-    ) -> "Pause": ...
-
-    async def resume(self, kind: "PauseKind", target: str, *, tenant: str | None) -> "Pause": ...
-
-    async def switch_engine(self, *, enabled: bool, reason: str | None) -> "Gate": ...

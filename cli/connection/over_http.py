@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -26,10 +25,8 @@ from atlas.engine.jobs.enqueue import Enqueued
 from atlas.engine.jobs.lists.find import JobRow
 from atlas.engine.jobs.lists.job_list import JobPage
 from atlas.engine.jobs.new_jobs.new_job import NewJob
-from atlas.engine.jobs.switches.pauses import named_pause
 from atlas.errors import SettingsError
-from atlas.models.explain import Explanation
-from atlas.models.system import Gate, Pause, PauseKind, SystemStatus, WorkerStatus
+from atlas.models.system import SystemStatus
 from atlas.settings import Settings
 
 # A person waits at the terminal.
@@ -91,55 +88,9 @@ class OverHttp:
         tenant = (await self.tenant_names([row])).slug(row.tenant_id)
         return JobDetails(row, tenant, attempts, explanation)
 
-    async def explain(self, job_id: UUID) -> Explanation:
-        async with self._atlas() as atlas:
-            return await atlas.explain_job(job_id)
-
-    async def cancel(self, job_id: UUID) -> str:
-        async with self._atlas() as atlas:
-            return (await atlas.cancel_job(job_id)).verdict
-
-    async def retry(self, job_id: UUID) -> None:
-        async with self._atlas() as atlas:
-            await atlas.retry_job(job_id)
-
-    async def delete(self, job_id: UUID) -> None:
-        async with self._atlas() as atlas:
-            await atlas.delete_job(job_id)
-
-    async def list_workers(self) -> list[WorkerStatus]:
-        async with self._atlas() as atlas:
-            return [worker async for worker in atlas.list_workers(alive_only=True)]
-
     async def status(self) -> SystemStatus:
         async with self._atlas() as atlas:
             return await atlas.get_status()
-
-    async def switch(self, *, online: bool, reason: str | None, until: timedelta | None) -> Gate:
-        async with self._atlas() as atlas:
-            seconds = None if until is None else until.total_seconds()
-            return await atlas.switch_gate(online, reason=reason, for_seconds=seconds)
-
-    async def list_pauses(self, *, tenant: str | None) -> list[Pause]:
-        async with self._atlas(tenant) as atlas:
-            return [pause async for pause in atlas.list_pauses()]
-
-    async def pause(
-        self, kind: PauseKind, target: str, *, tenant: str | None, reason: str | None, until: timedelta | None
-    ) -> Pause:
-        async with self._atlas(tenant) as atlas:
-            seconds = None if until is None else until.total_seconds()
-            return await atlas.pause(kind, target, reason=reason, for_seconds=seconds)
-
-    async def resume(self, kind: PauseKind, target: str, *, tenant: str | None) -> Pause:
-        pause = named_pause(await self.list_pauses(tenant=tenant), kind, target, is_for_one=tenant is not None)
-        async with self._atlas() as atlas:
-            await atlas.resume(pause.id)
-        return pause
-
-    async def switch_engine(self, *, enabled: bool, reason: str | None) -> Gate:
-        async with self._atlas() as atlas:
-            return await atlas.switch_engine(enabled, reason=reason)
 
 
 @asynccontextmanager

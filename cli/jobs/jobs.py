@@ -6,8 +6,8 @@ from uuid import UUID
 
 import typer
 
-from atlas.cli.connection.backend import Backend, ListOptions
-from atlas.cli.connection.connect import on_backend
+from atlas.cli.connection.backend import Backend, JobDetails, ListOptions
+from atlas.cli.connection.connect import on_atlas, on_backend
 from atlas.cli.jobs.bulk import Digest, Preview, change_jobs
 from atlas.cli.jobs.bulk_actions import app as bulk_app
 from atlas.cli.jobs.render_job import PARTS, draw_job, parts_of
@@ -77,7 +77,7 @@ app.add_typer(bulk_app, name="bulk")
 @app.command("show")
 def show_one(job_id: JobId, json: Json = False) -> None:
     """Show a job, the reason for its status, and its attempts with their errors, output and logs."""
-    _, details = _on_job(job_id, lambda atlas, id: atlas.show(id))
+    details = _details(job_id)
     document = {"job": details.document, "attempts": details.attempts, "explanation": details.explanation}
     say(document, draw_job(details), json=json)
 
@@ -89,7 +89,8 @@ def show_logs(
     json: Json = False,
 ) -> None:
     """Show what a job's attempts logged and wrote."""
-    id, details = _on_job(job_id, lambda atlas, id: atlas.show(id))
+    details = _details(job_id)
+    id = details.job.id
     attempts = [row for row in details.attempts if attempt in (None, row["attempt_no"])]
     if not attempts:
         raise NotFound("attempt", attempt or 1, remedy=f"`atlas jobs show {id}` lists the attempts.")
@@ -101,16 +102,16 @@ def show_logs(
 @app.command("explain")
 def explain_one(job_id: JobId, json: Json = False) -> None:
     """Explain why a job is not running, or which worker runs it."""
-    _, explanation = _on_job(job_id, lambda atlas, id: atlas.explain(id))
+    _, explanation = _by_client(job_id, lambda atlas, id: atlas.explain_job(id))
     say(explanation, explanation.text, json=json)
 
 
 @app.command("cancel")
 def cancel_one(job_id: JobId, json: Json = False) -> None:
     """Cancel a queued job, or ask a running one to stop."""
-    id, verdict = _on_job(job_id, lambda atlas, id: atlas.cancel(id))
-    outcome = "is canceled" if verdict == "canceled" else "is running; its worker was asked to stop it"
-    say({"id": id, "verdict": verdict}, f"Job {id} {outcome}.", json=json)
+    id, canceled = _by_client(job_id, lambda atlas, id: atlas.cancel_job(id))
+    outcome = "is canceled" if canceled.verdict == "canceled" else "is running; its worker was asked to stop it"
+    say({"id": id, "verdict": canceled.verdict}, f"Job {id} {outcome}.", json=json)
 
 
 @app.command("retry")
@@ -134,7 +135,7 @@ def retry(
         if job_type or tenant or limit or preview or digest:
             reason = "--type, --tenant, --limit, --preview and --digest only go with --dead-letters"
             raise InvalidInput("The command", [FieldError("ID", reason)])
-        id, _ = _on_job(job_id, lambda atlas, id: atlas.retry(id))
+        id, _ = _by_client(job_id, lambda atlas, id: atlas.retry_job(id))
         say({"id": id, "verdict": "retried"}, f"Job {id} is queued again.", json=json)
         return
 
@@ -147,15 +148,25 @@ def retry(
 @app.command("delete")
 def delete_one(job_id: JobId, json: Json = False) -> None:
     """Delete a job that is not running."""
-    id, _ = _on_job(job_id, lambda atlas, id: atlas.delete(id))
-    say({"id": id, "deleted": True}, f"Job {id} is deleted.", json=json)
+    id, _ = _by_client(job_id, lambda atlas, id: atlas.delete_job(id))
+    say({"id": id, "deleted": True}, f"Job {id} deleted.", json=json)
 
 
-def _on_job(job_id: str, verb: Callable[[Backend, UUID], Coroutine[Any, Any, T]]) -> tuple[UUID, T]:
-    """The id of the job that a person named, and what the verb returned for it."""
-
-    async def work(atlas: Backend) -> tuple[UUID, T]:
-        id = await atlas.find_job_id(job_id)
-        return id, await verb(atlas, id)
+def _details(job_id: str) -> JobDetails:
+    async def work(atlas: Backend) -> JobDetails:
+        return await atlas.show(await atlas.find_job_id(job_id))
 
     return on_backend(work)
+
+
+def _by_client(job_id: str, verb: "Callable[[AtlasClient, UUID], Coroutine[Any, Any, T]]") -> tuple[UUID, T]:
+    """The id of the job that a person named, and what the verb returned for it."""
+
+    async def work(atlas: "AtlasClient") -> tuple[UUID, T]:
+        # Imported here: lists start without the client.
+        from atlas.cli.connection.client_lists import resolve_id
+
+        id = await resolve_id(atlas, "job", job_id)
+        return id, await verb(atlas, id)
+
+    return on_atlas(work)

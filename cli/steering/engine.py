@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from atlas.cli.connection.connect import on_backend
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.steering.status import Reason
 from atlas.cli.terminal.output import Json, say
 
@@ -27,7 +27,7 @@ def off(reason: Reason = None, json: Json = False) -> None:
 
 
 def _switch(*, enabled: bool, reason: str | None, json: bool) -> None:
-    gate = on_backend(lambda atlas: atlas.switch_engine(enabled=enabled, reason=reason))
+    gate = on_atlas(lambda atlas: atlas.switch_engine(enabled, reason=reason))
     say(gate, _text(gate), json=json)
 
 

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from atlas.cli.connection.connect import on_backend
+from atlas.cli.connection.client_lists import all_of
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.steering.pause_table import pauses_text
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say
+from atlas.engine.jobs.switches.pauses import named_pause
 
 if TYPE_CHECKING:
+    from atlas.client import AtlasClient
     from atlas.models.system import Pause
 
 Kind = Annotated[
@@ -37,19 +40,31 @@ def pause(
     Returns when every worker has confirmed, after two seconds at the latest. A worker that has not confirmed by then
     can no longer start a paused job.
     """
-    paused = on_backend(lambda atlas: atlas.pause(kind, target, tenant=tenant, reason=reason, until=for_))
+    seconds = None if for_ is None else for_.total_seconds()
+    paused = on_atlas(lambda atlas: atlas.pause(kind, target, reason=reason, for_seconds=seconds), tenant=tenant)
     say(paused, f"{paused.text}{_confirmations(paused)}", json=json)
 
 
 def resume(kind: Kind, target: Target, tenant: Tenant = None, json: Json = False) -> None:
     """End a pause: paused jobs start again, in their order."""
-    ended = on_backend(lambda atlas: atlas.resume(kind, target, tenant=tenant))
-    say(ended, f"The {kind} {ended.name or ended.target} is resumed.", json=json)
+
+    async def work(atlas: "AtlasClient") -> "Pause":
+        # A pause for all tenants concerns each, and is not ended as one of them.
+        listed = await all_of(atlas.list_pauses())
+        if tenant is not None:
+            owner = (await atlas.get_tenant(tenant)).id
+            listed = [pause for pause in listed if pause.tenant_id in (None, owner)]
+        named = named_pause(listed, kind, target, is_for_one=tenant is not None)
+        await atlas.resume(named.id)
+        return named
+
+    ended = on_atlas(work)
+    say(ended, f"Resumed {kind} {ended.name or ended.target}.", json=json)
 
 
 def pauses(tenant: Tenant = None, json: Json = False) -> None:
     """Show what is paused, by whom, since when, until when and why."""
-    listed = on_backend(lambda atlas: atlas.list_pauses(tenant=tenant))
+    listed = on_atlas(lambda atlas: all_of(atlas.list_pauses()), tenant=tenant)
     say({"pauses": listed}, pauses_text(listed) if listed else "Nothing is paused.", json=json)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connection.connect import on_backend
+from atlas.cli.connection.connect import on_atlas, on_backend
 from atlas.cli.steering.pause_table import pauses_text
 from atlas.cli.terminal.durations import parse_duration
 from atlas.cli.terminal.output import Json, say, table
@@ -42,7 +42,8 @@ def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None
 
 
 def _switch(*, online: bool, reason: str | None, until: timedelta | None, json: bool) -> None:
-    gate = on_backend(lambda atlas: atlas.switch(online=online, reason=reason, until=until))
+    seconds = None if until is None else until.total_seconds()
+    gate = on_atlas(lambda atlas: atlas.switch_gate(online, reason=reason, for_seconds=seconds))
     ended = [f"Ended the database session of {session}, which held the gate's lock." for session in gate.unblocked]
     say(gate, [_gate_text(gate), *ended], json=json)
 

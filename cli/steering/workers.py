@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atlas.cli.connection.connect import on_atlas, on_backend
+from atlas.cli.connection.client_lists import all_of
+from atlas.cli.connection.connect import on_atlas
 from atlas.cli.terminal.output import Json, format_age, say, table
 
 if TYPE_CHECKING:
-    from atlas.cli.connection.backend import Backend
+    from atlas.client import AtlasClient
     from atlas.models.system import WorkerStatus
 
 NONE_RUN = "No worker is running. Start one with `atlas worker --all`, or everything with `atlas up`."
@@ -20,10 +21,10 @@ def show_list(json: Json = False) -> None:
     With their job types, and how many jobs each runs.
     """
 
-    async def work(atlas: "Backend") -> "list[WorkerStatus]":
-        return await atlas.list_workers()
+    async def work(atlas: "AtlasClient") -> "list[WorkerStatus]":
+        return await all_of(atlas.list_workers(alive_only=True))
 
-    workers = on_backend(work)
+    workers = on_atlas(work)
     rows = [
         (
             *(worker.worker_id, worker.hostname, worker.version, worker.running_count),

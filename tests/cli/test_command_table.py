@@ -103,7 +103,7 @@ def test_the_help_of_a_command_on_jobs_loads_nothing_that_connects(loaded, comma
     assert not modules & {*HEAVY, "asyncpg", "atlas.settings", "atlas.cli.runtime"}
 
 
-@pytest.mark.parametrize("arguments", [("status",), ("jobs", "list"), ("jobs", "cancel", "01a1e110")])
+@pytest.mark.parametrize("arguments", [("status",), ("jobs", "list"), ("jobs", "show", "01a1e110")])
 def test_a_command_on_the_database_loads_what_it_needs_alone(loaded, database_url, arguments):
     modules = loaded(*arguments, DATABASE_URL=database_url)
 
