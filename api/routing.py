@@ -144,10 +144,10 @@ class GuardedRoute(APIRoute):
             await admit(request, rules, names)
             key = header(request.scope, b"idempotency-key")
             if key is not None and rules.no_key:
-                reason = f"is not taken here: {rules.no_key}"
+                reason = f"is not supported here: {rules.no_key}"
                 raise InvalidInput("The request", [FieldError("header.Idempotency-Key", reason)])
             if changes and not self.takes_match and header(request.scope, b"if-match") is not None:
-                raise InvalidInput("The request", [FieldError("header.If-Match", "is not taken here")])
+                raise InvalidInput("The request", [FieldError("header.If-Match", "is not supported here")])
             if reads_body or (rules.raw and key is not None):
                 await read_body(request, rules)
             if rules.replica:
@@ -205,7 +205,7 @@ async def admit(request: Request, rules: RouteRules, names: frozenset[str] | Non
     """
     scope = request.scope
     if b"%00" in scope["query_string"] or "\0" in scope["path"]:
-        raise InvalidInput("The address", [FieldError("", "holds the character U+0000")])
+        raise InvalidInput("The address", [FieldError("", "contains the character U+0000")])
     if not rules.roles:
         check_query(request, names)
         return

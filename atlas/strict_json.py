@@ -52,7 +52,7 @@ def _walk(value: Any, max_nodes: int) -> tuple[int, bool]:
                 rounded = True
         nodes += len(level)
         if nodes > max_nodes:
-            raise _refused(f"holds more than {max_nodes:,} values")
+            raise _refused(f"contains more than {max_nodes:,} values")
         if not below:
             return keys, rounded
         level = below
@@ -80,7 +80,7 @@ def _whole(digits: str) -> None:
 
 def _refuse_nul(value: Any) -> None:
     if "\\u0000" in orjson.dumps(value).decode().replace("\\\\", ""):
-        raise _refused("holds the character U+0000")
+        raise _refused("contains the character U+0000")
 
 
 def _too_deep() -> InvalidInput:

@@ -98,11 +98,11 @@ class Callers:
         authorization = header(request.scope, b"authorization")
         cookie = request.cookies.get(cookie_name(request)) if b"cookie" in request.scope["atlas.headers"] else None
         if authorization is not None and cookie is not None:
-            raise Unauthenticated("A token and a session came together; send one of them.")
+            raise Unauthenticated("Send a token or a session, not both.")
         address = address_of(request)
         if authorization is not None:
             if [name for name, _ in request.scope["headers"]].count(b"authorization") > 1:
-                raise Unauthenticated("Several Authorization headers came; send one of them.")
+                raise Unauthenticated("The request has several Authorization headers; send one.")
             scheme, _, clear = authorization.partition(" ")
             if scheme.lower() != "bearer":
                 raise Unauthenticated()

@@ -48,7 +48,7 @@ def read_build(name: str, sql: str) -> IndexBuild | None:
     match = _STATEMENT.fullmatch(_COMMENT.sub("", sql))
     if match is None:
         raise MigrationError(
-            f"The migration {name} is not run as a transaction, and holds more than one index.",
+            f"The migration {name} is not run as a transaction, and contains more than one index.",
             remedy="Let it hold one statement, `create index concurrently name on table …`; nothing was changed.",
         )
     return IndexBuild(**match.groupdict())

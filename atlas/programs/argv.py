@@ -20,7 +20,7 @@ def program_problem(program: str) -> str | None:
 def argument_problem(argument: str) -> str | None:
     """Why the kernel would refuse this argument, or None."""
     if "\0" in argument:
-        return "holds the character U+0000"
+        return "contains the character U+0000"
     try:
         size = len(argument.encode())
     except UnicodeEncodeError:

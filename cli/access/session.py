@@ -44,4 +44,4 @@ def end(
         return session
 
     session, names = with_names(work)
-    say(names.document(session), f"Session {session.id} of {session.subject} is ended.", json=json)
+    say(names.document(session), f"Session {session.id} of {session.subject} ended.", json=json)

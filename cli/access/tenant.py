@@ -32,7 +32,7 @@ def add(
 ) -> None:
     """Add a tenant."""
     tenant = on_atlas(lambda atlas: atlas.create_tenant(slug, name or slug, timezone=timezone))
-    say(tenant, f"Tenant {tenant.slug} is added.", json=json)
+    say(tenant, f"Tenant {tenant.slug} added.", json=json)
 
 
 @app.command("list")
@@ -101,7 +101,7 @@ def remove(
 
     removed, rows = on_atlas(work)
     listed = ", ".join(f"{count:,} {name}" for name, count in rows.items()) or "nothing else"
-    message = f"Tenant {removed.slug} is removed, and with it: {listed}."
+    message = f"Tenant {removed.slug} removed, along with {listed}."
     say({"id": removed.id, "slug": removed.slug, "rows": rows}, message, json=json)
 
 

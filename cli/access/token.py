@@ -90,7 +90,7 @@ def revoke(
         return row_of(Token, revoked), created, hooks, await tenant_names(atlas)
 
     revoked, created, hooks, names = on_atlas(work)
-    lines = [f"Token {token.prefix} of {token.subject} is revoked." for token in (revoked, *created)]
+    lines = [f"Token {token.prefix} of {token.subject} revoked." for token in (revoked, *created)]
     lines += [f"Inbound hook {hook} accepts nothing until `atlas hooks rotate-secret {hook}`." for hook in hooks]
     document = {**names.document(revoked), "created": [names.document(token) for token in created], "hooks": hooks}
     say(document, "\n".join(lines), json=json)

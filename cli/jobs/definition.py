@@ -24,7 +24,7 @@ def add(
     """Add a definition, which allows a program."""
     described = read_definition(file)
     added = on_atlas(lambda atlas: atlas.create_definition(described))
-    say(added, f"Definition {added.key} is added.", json=json)
+    say(added, f"Definition {added.key} added.", json=json)
 
 
 @app.command("edit")
@@ -58,14 +58,14 @@ def edit(
     if not changes:
         raise typer.BadParameter("give a file, or an option to change", param_hint="FILE")
     edited = on_atlas(lambda atlas: atlas.edit_definition(key, changes))
-    say(edited, f"Definition {key} is changed.", json=json)
+    say(edited, f"Definition {key} updated.", json=json)
 
 
 @app.command("disable")
 def disable(key: Key, json: Json = False) -> None:
     """Disable a definition. Its jobs wait until it is enabled again."""
     disabled = on_atlas(lambda atlas: atlas.disable_definition(key))
-    say(disabled, f"Definition {key} is disabled.", json=json)
+    say(disabled, f"Definition {key} disabled.", json=json)
 
 
 @app.command("show")

@@ -25,7 +25,7 @@ def add(
 ) -> None:
     """Add an inbound hook, and print its address and its signing secret once."""
     hook, names = with_names(lambda atlas: atlas.create_inbound_hook(event, description=description), tenant=tenant)
-    message = f"Hook {hook.id} is added at {hook.path} of the API. Its secret is not shown again:\n{hook.secret}"
+    message = f"Hook {hook.id} added at {hook.path} of the API. Its secret is not shown again:\n{hook.secret}"
     say(names.document(hook), message, json=json)
 
 
@@ -59,4 +59,4 @@ def remove(hook_id: HookId, json: Json = False) -> None:
     removed, names = with_names(
         lambda atlas: remove_row(atlas, "hook", hook_id, atlas.get_inbound_hook, atlas.remove_inbound_hook)
     )
-    say(names.document(removed), f"Hook {removed.id} at {removed.path} is removed.", json=json)
+    say(names.document(removed), f"Hook {removed.id} ({removed.path}) removed.", json=json)

@@ -96,7 +96,7 @@ def edit(
 
     edited, names = with_names(work, tenant=tenant)
     state = "fetches jobs" if edited.is_active else "fetches no jobs"
-    say(names.document(edited), f"Host {edited.name} is changed. It {state}.", json=json)
+    say(names.document(edited), f"Host {edited.name} updated. It {state}.", json=json)
 
 
 @app.command("remove")
@@ -109,7 +109,7 @@ def remove(host: HostName, tenant: Tenant = None, json: Json = False) -> None:
         return row
 
     removed, names = with_names(work, tenant=tenant)
-    say(names.document(removed), f"Host {removed.name} is removed.", json=json)
+    say(names.document(removed), f"Host {removed.name} removed.", json=json)
 
 
 @instances_app.command("edit")
@@ -136,7 +136,7 @@ def edit_instance(
         return edited, its_host, await tenant_names(atlas)
 
     edited, its_host, names = on_atlas(work, tenant=tenant)
-    say(names.document(edited), f"Server instance {edited.name} is changed. It is on {its_host.name}.", json=json)
+    say(names.document(edited), f"Server instance {edited.name} updated. It is on {its_host.name}.", json=json)
 
 
 @instances_app.command("remove")
@@ -149,7 +149,7 @@ def remove_instance(instance: Instance, tenant: Tenant = None, json: Json = Fals
         return row, await tenant_names(atlas)
 
     removed, names = on_atlas(work, tenant=tenant)
-    say(names.document(removed), f"Server instance {removed.name} is removed.", json=json)
+    say(names.document(removed), f"Server instance {removed.name} removed.", json=json)
 
 
 async def _instances(atlas: "AtlasClient", host_id: UUID) -> list[ServerInstance]:

@@ -33,7 +33,7 @@ def add(
 ) -> None:
     """Add a webhook and print its signing secret once."""
     webhook, names = with_names(lambda atlas: atlas.create_webhook(url, event, description=description), tenant=tenant)
-    message = f"Webhook {webhook.id} is added. Its secret is not shown again:\n{webhook.secret}"
+    message = f"Webhook {webhook.id} added. Its secret is not shown again:\n{webhook.secret}"
     say(names.document(webhook), message, json=json)
 
 
@@ -79,7 +79,7 @@ def edit(
     webhook, names = with_names(
         lambda atlas: find_row(atlas, "webhook", webhook_id, lambda id: atlas.edit_webhook(id, **changes))
     )
-    say(names.document(webhook), f"Webhook {webhook.id} is changed. It is {_state(webhook)}.", json=json)
+    say(names.document(webhook), f"Webhook {webhook.id} updated. It is {_state(webhook)}.", json=json)
 
 
 @app.command("rotate-secret")
@@ -94,7 +94,7 @@ def remove(webhook_id: WebhookId, json: Json = False) -> None:
     removed, names = with_names(
         lambda atlas: remove_row(atlas, "webhook", webhook_id, atlas.get_webhook, atlas.remove_webhook)
     )
-    say(names.document(removed), f"Webhook {removed.id} to {removed.url} is removed.", json=json)
+    say(names.document(removed), f"Webhook {removed.id} ({removed.url}) removed.", json=json)
 
 
 @app.command("test")

@@ -73,7 +73,7 @@ def add(
     described["is_enabled"] = not disabled
     with _errors_by_option():
         added, names = with_names(lambda atlas: atlas.create_trigger(**described), tenant=tenant)
-    say(names.document(added), f"Trigger {added.id} is added.{_first(added)}", json=json)
+    say(names.document(added), f"Trigger {added.id} added.{_first(added)}", json=json)
 
 
 def edit(
@@ -112,7 +112,7 @@ def edit(
 
     with _errors_by_option():
         edited, names = on_atlas(work)
-    say(names.document(edited), f"Trigger {edited.id} is changed.{_first(edited)}", json=json)
+    say(names.document(edited), f"Trigger {edited.id} updated.{_first(edited)}", json=json)
 
 
 def remove(trigger_id: TriggerId, json: Json = False) -> None:
@@ -120,7 +120,7 @@ def remove(trigger_id: TriggerId, json: Json = False) -> None:
     removed, names = with_names(
         lambda atlas: remove_row(atlas, "trigger", trigger_id, atlas.get_trigger, atlas.remove_trigger)
     )
-    say(names.document(removed), f"Trigger {removed.id} ({removed.label}) is removed.", json=json)
+    say(names.document(removed), f"Trigger {removed.id} ({removed.label}) removed.", json=json)
 
 
 def fire(

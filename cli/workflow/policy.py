@@ -49,7 +49,7 @@ def add(
         return added.id
 
     rule_id = on_atlas(work, tenant=tenant)
-    say({"id": rule_id, "label": label}, f"Rule {label!r} is added.", json=json)
+    say({"id": rule_id, "label": label}, f"Rule {label!r} added.", json=json)
 
 
 @app.command("edit")
@@ -72,7 +72,7 @@ def edit(
     if not changes:
         raise typer.BadParameter("give at least one option to change")
     rule, names = with_names(lambda atlas: atlas.edit_policy(label, **changes), tenant=tenant)
-    say(names.document(rule), f"Rule {label!r} is changed.", json=json)
+    say(names.document(rule), f"Rule {label!r} updated.", json=json)
 
 
 @app.command("list")
@@ -105,7 +105,7 @@ def remove(label: Label, tenant: Owner = None, json: Json = False) -> None:
         await atlas.remove_policy(label)
 
     on_atlas(work, tenant=tenant)
-    say({"label": label, "removed": True}, f"Rule {label!r} is removed.", json=json)
+    say({"label": label, "removed": True}, f"Rule {label!r} removed.", json=json)
 
 
 def _read_bound(text: str) -> int | None:

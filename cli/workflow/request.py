@@ -63,12 +63,12 @@ def run(
         )
         if not wait:
             return asked.id, None, None
-        sys.stderr.write(f"Run {asked.id} of {workflow} is requested.\n")
+        sys.stderr.write(f"Run {asked.id} of {workflow} requested.\n")
         return asked.id, await _wait_for(partial(read_details, atlas, asked.id)), await tenant_names(atlas)
 
     run_id, ended, names = on_atlas(work, tenant=tenant)
     if ended is None or names is None:
-        say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} is requested.", json=json)
+        say({"id": run_id, "workflow": workflow}, f"Run {run_id} of {workflow} requested.", json=json)
         return
     say(as_document(ended, names), draw(ended, names), json=json)
     if ended.run is None or ended.run.status != "succeeded":

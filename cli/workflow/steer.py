@@ -27,8 +27,8 @@ def signal(
         return await atlas.signal_run(id, name, facts)
 
     published = on_atlas(work)
-    effect = "woke it" if published.woken else "is kept until it waits for it"
-    say({"id": published.id, "woken": published.woken}, f"The signal {name!r} {effect}.", json=json)
+    effect = "woke the run" if published.woken else "is stored until the run waits for it"
+    say({"id": published.id, "woken": published.woken}, f"Signal {name!r} {effect}.", json=json)
 
 
 def cancel(run_id: RunId, json: Json = False) -> None:
@@ -39,7 +39,11 @@ def cancel(run_id: RunId, json: Json = False) -> None:
         return id, (await atlas.cancel_run(id)).verdict
 
     id, verdict = on_atlas(work)
-    effects = {"canceled": "is canceled", "requested": "was asked to stop", "rejected": "is withdrawn before its start"}
+    effects = {
+        "canceled": "is canceled",
+        "requested": "was asked to stop",
+        "rejected": "was withdrawn before starting",
+    }
     say({"id": id, "verdict": verdict}, f"Run {id} {effects[verdict]}.", json=json)
 
 
@@ -67,4 +71,4 @@ def fork(
         return id, (await atlas.fork_run(id, step)).id
 
     id, forked = on_atlas(work)
-    say({"id": forked, "forked_from": id, "step": step}, f"Run {forked} is requested.", json=json)
+    say({"id": forked, "forked_from": id, "step": step}, f"Run {forked} requested.", json=json)

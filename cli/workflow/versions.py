@@ -66,7 +66,7 @@ def rollback(
 ) -> None:
     """Save the content of an old version as the newest one. Runs keep the version they started with."""
     saved = on_atlas(lambda atlas: atlas.roll_back_workflow(key, version=version), tenant=tenant)
-    text = f"Version {saved.version} of {key} is saved, with the document of version {version}."
+    text = f"Saved version {saved.version} of {key}, with the document of version {version}."
     say(
         saved,
         text if saved.is_new else f"Version {saved.version} of {key} is already the newest, with the same document.",

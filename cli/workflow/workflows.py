@@ -53,8 +53,8 @@ def save(
     """Save a declared workflow as its newest version."""
     document: Any = read_json_file(file)
     saved = on_atlas(lambda atlas: atlas.save_workflow(document), tenant=tenant)
-    effect = "is saved" if saved.is_new else "was saved before"
-    say(saved, f"{saved.key} {effect}: version {saved.version}.", json=json)
+    text = f"Saved {saved.key} as" if saved.is_new else f"{saved.key} is already saved as"
+    say(saved, f"{text} version {saved.version}.", json=json)
 
 
 def enable(key: Annotated[str, typer.Argument()], tenant: Owner = None, json: Json = False) -> None:

@@ -134,7 +134,7 @@ def _checked(login: str, tenants: Sequence[Tenant], job_types: Sequence[str]) ->
     kinds = [canonical(job_type) for job_type in job_types]
     wrong: list[FieldError] = []
     if not login or stored_text(login) != login:
-        wrong.append(FieldError("login", "is empty, or holds a character that no name has"))
+        wrong.append(FieldError("login", "is empty, or contains a character that no name has"))
     if not tenants:
         wrong.append(FieldError("tenant", "is missing: name each tenant that the login may enqueue for"))
     if any(tenant.id == SYSTEM_TENANT for tenant in tenants):

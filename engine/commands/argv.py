@@ -81,7 +81,7 @@ def check_text(path: str, text: str, schema: Mapping[str, Any], *, present: Coll
     """Return what is wrong with one text of a template. `given`: optional fields that are set when the text is used."""
     errors = []
     if "\0" in text:
-        errors.append(FieldError(path, "holds the character U+0000"))
+        errors.append(FieldError(path, "contains the character U+0000"))
     if re.search(r"\{\{|\}\}", _PLACEHOLDER.sub("", text)):
         reason = f"has a placeholder that is neither a field's name nor one of {', '.join(FACTS)}"
         errors.append(FieldError(path, reason))

@@ -102,7 +102,7 @@ def _check(spec: DefinitionSpec) -> None:
     if spec.key in RESERVED:
         errors.append(FieldError("key", "is a job type of Atlas itself"))
     if holds_nul(orjson.dumps(spec.model_dump()).decode()):
-        errors.append(FieldError("", "holds the character U+0000"))
+        errors.append(FieldError("", "contains the character U+0000"))
     errors += check_key(spec.concurrency, spec.concurrency_key, spec.rate, spec.burst)
     unusable = check_schema(spec.arg_schema, field="arg_schema") + _check_root(spec.arg_schema)
     # An unusable schema does not say which fields there are.

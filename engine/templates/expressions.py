@@ -129,9 +129,9 @@ def check_expressions(document: Any, path: str) -> list[FieldError]:
     """What is wrong with a document that holds more expressions than can be compiled in a second."""
     pieces = [piece for text in _texts(document) for piece in text.split("{{")[1:]]
     if len(pieces) > MAX_IN_ALL:
-        return [FieldError(path, f"holds more than {MAX_IN_ALL:,} {{{{ }}}}")]
+        return [FieldError(path, f"contains more than {MAX_IN_ALL:,} {{{{ }}}}")]
     if sum(piece.rfind("}}") if "}}" in piece else len(piece) for piece in pieces) > MAX_IN_ALL_LENGTH:
-        return [FieldError(path, f"holds more than {MAX_IN_ALL_LENGTH // 1024} KiB of {{{{ }}}}")]
+        return [FieldError(path, f"contains more than {MAX_IN_ALL_LENGTH // 1024} KiB of {{{{ }}}}")]
     return []
 
 
@@ -172,7 +172,7 @@ def _pieces(text: str) -> tuple[tuple[str, bool], ...]:
     if len(text) > MAX_TEMPLATE_LENGTH:
         raise TemplateError("", f"is longer than {MAX_TEMPLATE_LENGTH // 1024} KiB")
     if text.count("{{") > MAX_IN_A_TEXT:
-        raise TemplateError("", f"holds more than {MAX_IN_A_TEXT} {{{{ }}}}")
+        raise TemplateError("", f"contains more than {MAX_IN_A_TEXT} {{{{ }}}}")
     pieces: list[tuple[str, bool]] = []
     inside: list[str] | None = None
     try:

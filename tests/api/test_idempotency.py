@@ -101,7 +101,7 @@ async def test_every_post_is_done_once_with_a_key_or_refuses_it(world, conn, poo
         if row in UNREPEATABLE:
             [error] = first.json()["errors"]
             assert (first.status_code, error["field"]) == (422, "header.Idempotency-Key"), row
-            assert error["reason"].startswith("is not taken here: "), row
+            assert error["reason"].startswith("is not supported here: "), row
             continue
         events = await conn.fetchval("select count(*) from atlas.audit_log")
         again = await client.request(method, filled(path, things), **given)

@@ -34,7 +34,7 @@ async def test_a_definition_is_added_listed_edited_and_disabled(atlas, tmp_path)
     assert (edited.document["description"], edited.document["timeout_seconds"]) == ("other", 60)
     limited = await atlas("definition", "edit", "sync-dropbox", "--rate", "100/minute", "--burst", "5", "--json")
     assert (limited.document["rate"], limited.document["burst"]) == ("100/minute", 5)
-    assert (await atlas("definition", "disable", "sync-dropbox")).stdout == "Definition sync-dropbox is disabled.\n"
+    assert (await atlas("definition", "disable", "sync-dropbox")).stdout == "Definition sync-dropbox disabled.\n"
     assert (await atlas("definition", "list", "--active", "--json")).document == {"definitions": []}
     enabled = await atlas("definition", "edit", "sync-dropbox", "--enable", "--json")
     assert enabled.document["is_active"] is True
@@ -90,7 +90,7 @@ async def test_a_server_instance_is_renamed_moved_and_removed(atlas):
     await atlas("host", "add", "rack-1", "--instance", "db-1")
     other = (await atlas("host", "add", "rack-2", "--json")).document["id"]
     edited = await atlas("host", "instance", "edit", "db-1", "--name", "db-main", "--host", "rack-2")
-    assert edited.stdout == "Server instance db-main is changed. It is on rack-2.\n"
+    assert edited.stdout == "Server instance db-main updated. It is on rack-2.\n"
     unit = orjson.dumps({"serverInstanceId": await _id_of(atlas, "db-main")}).decode()
     made = (await atlas("enqueue", "SERVER_RESTART", "--input", unit, "--json")).document["id"]
 

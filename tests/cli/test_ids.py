@@ -78,6 +78,6 @@ async def test_names_come_before_beginnings_of_ids(atlas):
     removed = await atlas("trigger", "remove", trigger["id"][:35])
 
     assert by_id.document["scopes"] == token["scopes"] == {"host_id": host["id"]}
-    assert revoked.stdout == f"Token {token['prefix']} of ci is revoked.\n"
+    assert revoked.stdout == f"Token {token['prefix']} of ci revoked.\n"
     assert removed.stdout.startswith(f"Trigger {trigger['id']} ")
     assert "There is no token nothing-such" in (await atlas("token", "revoke", "nothing-such")).refusal

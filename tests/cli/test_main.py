@@ -113,7 +113,7 @@ async def test_a_token_is_shown_once_and_can_be_revoked(atlas):
     assert token["expires_at"] is not None
     assert token["prefix"] in listed.stdout
     assert token["token"] not in listed.stdout
-    assert revoked.stdout == f"Token {token['prefix']} of billing is revoked.\n"
+    assert revoked.stdout == f"Token {token['prefix']} of billing revoked.\n"
 
 
 async def test_a_change_names_the_person_at_the_terminal_in_the_audit(atlas, database_url):

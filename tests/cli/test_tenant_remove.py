@@ -69,7 +69,7 @@ async def test_a_removal_that_was_killed_goes_on_when_it_is_called_again(atlas, 
 
     again = await atlas("tenant", "remove", "acme", "--yes")
     assert again.code == 0, again
-    assert again.stdout.startswith("Tenant acme is removed, and with it: ")
+    assert again.stdout.startswith("Tenant acme removed, along with ")
     assert {table for table, count in (await rows_of(conn, acme.id)).items() if count} == {"audit_log"}
     assert await cross_check(conn) == []
 

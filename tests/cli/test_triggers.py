@@ -37,8 +37,8 @@ async def test_a_schedule_is_added_seen_changed_fired_and_removed(atlas):
         False,
     )
     assert job.document["job"]["source_ref"] == trigger["id"]
-    assert removed.stdout == f"Trigger {trigger['id']} (hourly) is removed.\n"
-    assert still.stdout == f"Trigger {trigger['id']} is changed. There is no job type report.weekly yet.\n"
+    assert removed.stdout == f"Trigger {trigger['id']} (hourly) removed.\n"
+    assert still.stdout == f"Trigger {trigger['id']} updated. There is no job type report.weekly yet.\n"
     assert f"There is no trigger {trigger['id']}" in gone.refusal
 
 

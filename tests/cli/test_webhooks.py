@@ -23,9 +23,9 @@ async def test_a_webhook_is_added_seen_tested_and_removed(atlas):
     assert "enabled" in listed.stdout
     assert shown.document == {name: value for name, value in webhook.items() if name != "secret"}
     assert (edited.document["events"], edited.document["is_enabled"]) == (["job.*"], False)
-    assert enabled.stdout == f"Webhook {webhook['id']} is changed. It is enabled.\n"
+    assert enabled.stdout == f"Webhook {webhook['id']} updated. It is enabled.\n"
     assert job.document["job"]["job_type"] == "HTTP_CALL"
-    assert removed.stdout == f"Webhook {webhook['id']} to https://shop.example/atlas is removed.\n"
+    assert removed.stdout == f"Webhook {webhook['id']} (https://shop.example/atlas) removed.\n"
     assert f"There is no webhook {webhook['id']}" in gone.refusal
     assert "events.0: is not one of job.created" in wrong.refusal
 
@@ -40,4 +40,4 @@ async def test_a_hook_is_added_listed_and_removed(atlas):
     assert hook["secret"].startswith("whsec_")
     assert hook["path"] in listed.stdout
     assert "shop.paid" in listed.stdout
-    assert removed.stdout == f"Hook {hook['id']} at {hook['path']} is removed.\n"
+    assert removed.stdout == f"Hook {hook['id']} ({hook['path']}) removed.\n"

@@ -87,7 +87,7 @@ async def test_a_declared_workflow_is_checked_saved_run_answered_and_shown(atlas
 
     assert (received.document["run"]["status"], received.document["steps"][0]["key"]) == ("waiting", "ask")
     assert checked.stdout == f"{file} is valid.\n"
-    assert saved.stdout == "greet is saved: version 1.\n"
+    assert saved.stdout == "Saved greet as version 1.\n"
     assert (again.document["version"], again.document["is_new"]) == (1, False)
     assert "waits for the engine" in waits.stdout
     assert [run["id"] for run in listed.document["runs"]] == [run_id]
@@ -121,7 +121,7 @@ async def test_a_waiting_run_is_signaled_and_one_that_failed_is_retried_and_fork
     await engine()
     states = {run["id"]: run["status"] for run in (await atlas("workflow", "list", "--json")).document["runs"]}
 
-    assert signaled.stdout == "The signal 'paid' woke it.\n"
+    assert signaled.stdout == "Signal 'paid' woke the run.\n"
     assert "wf.cure failed: Step 'work' failed: not yet" in story.stdout
     assert "✗" in story.stdout
     assert retried.stdout == f"Run {failed} continues.\n"
@@ -137,7 +137,7 @@ async def test_a_run_is_canceled_before_and_after_its_start(atlas, engine, publi
     canceled = await atlas("workflow", "cancel", late, "--json")
     twice = await atlas("workflow", "cancel", late)
 
-    assert withdrawn.stdout == f"Run {early} is withdrawn before its start.\n"
+    assert withdrawn.stdout == f"Run {early} was withdrawn before starting.\n"
     assert canceled.document["verdict"] == "canceled"
     assert "has already finished" in twice.refusal
 
@@ -152,7 +152,7 @@ async def test_policy_is_asked_without_starting_anything(atlas):
     assert (cheap.document["effect"], cheap.document["known"]) == ("allow", False)
     assert costly.stdout.startswith("review: Rule 'costly' says review: it spends 101 cents, more than 100.")
     assert rules.document["rules"][0]["label"] == "costly"
-    assert removed.stdout == "Rule 'costly' is removed.\n"
+    assert removed.stdout == "Rule 'costly' removed.\n"
 
 
 async def test_mistakes_are_shown_with_their_path_and_exit_1(atlas, tmp_path):
@@ -220,7 +220,7 @@ async def test_a_command_waits_for_its_run_and_ends_as_the_run_does(atlas, engin
     blocked = await settled("wf.plain", "--spend-cents", "101")
 
     assert (well.code, well.document["run"]["status"], well.document["run"]["tenant"]) == (0, "succeeded", "system")
-    assert "of wf.plain is requested." in well.stderr
+    assert "of wf.plain requested." in well.stderr
     assert (blocked.code, "The request for wf.plain is blocked." in blocked.stdout) == (1, True)
     assert (failed.code, "wf.cure failed: Step 'work' failed: not yet" in failed.stdout) == (1, True)
 
@@ -283,7 +283,7 @@ async def test_versions_are_listed_compared_and_rolled_back(atlas, tmp_path):
         '+      "timeout": "2h"',
     ]
     assert (
-        "Version 3 of greet is saved, with the document of version 1."
+        "Saved version 3 of greet, with the document of version 1."
         in (await atlas("workflow", "rollback", "greet", "1")).stdout
     )
     assert "are the same" in (await atlas("workflow", "diff", "greet", "1", "3")).stdout

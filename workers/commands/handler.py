@@ -137,11 +137,11 @@ def _outcome(result: ProgramResult, detail: dict[str, Any], time_limit: float) -
 def _parsed(result: ProgramResult) -> Any:
     """The JSON of the last `::output` line. The work is done, so a wrong line is no reason to repeat it."""
     if result.overlong or result.output is None:
-        raise PermanentError("The program ended well, but a line for Atlas was longer than 256 KiB.")
+        raise PermanentError("The program succeeded, but a line for Atlas was longer than 256 KiB.")
     try:
         return orjson.loads(result.output)
     except orjson.JSONDecodeError as error:
-        raise PermanentError(f"The program ended well, but its ::output line is not JSON: {error}.") from error
+        raise PermanentError(f"The program succeeded, but its ::output line is not JSON: {error}.") from error
 
 
 async def _progress(ctx: AttemptContext, percent: float, message: str | None) -> None:

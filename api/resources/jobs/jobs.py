@@ -91,7 +91,7 @@ async def create(request: Request) -> Response:
 
 async def _create_batch(request: Request, call: RequestContext, values: list[Any]) -> Response:
     if len(values) > MAX_JOBS:
-        raise InvalidInput("The list", [FieldError("", f"holds more than {MAX_JOBS:,} jobs")])
+        raise InvalidInput("The list", [FieldError("", f"contains more than {MAX_JOBS:,} jobs")])
     if not values:
         raise InvalidInput("The list", [FieldError("", "is empty")])
     request.scope["atlas.limits"][-1].charge(len(values))
@@ -149,7 +149,7 @@ async def _read_list(
 ) -> JobPage | EndedPage:
     if order == "ended":
         if offset:
-            raise InvalidInput("The request", [FieldError("query.offset", "does not go with order=ended")])
+            raise InvalidInput("The request", [FieldError("query.offset", "cannot be combined with order=ended")])
         before = read_cursor(cursor, ENDED_POSITION)
         async with call.transaction(read_only=True) as conn:
             return await list_ended(conn, filters, before=before, limit=limit, whole=whole)

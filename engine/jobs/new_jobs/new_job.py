@@ -140,9 +140,9 @@ def check_options(job: NewJob) -> None:
     """Refuse a job type that cannot be stored, and options beyond their limits."""
     key = canonical(job.job_type)
     if not key or len(key) > 200:
-        raise InvalidInput("The job", [FieldError("job_type", "has between 1 and 200 characters")])
+        raise InvalidInput("The job", [FieldError("job_type", "must have between 1 and 200 characters")])
     if not key.isprintable():
-        raise InvalidInput("The job", [FieldError("job_type", "holds a character that cannot be printed")])
+        raise InvalidInput("The job", [FieldError("job_type", "contains a character that cannot be printed")])
     _check_limits(job)
 
 
@@ -180,7 +180,7 @@ def _check_limits(job: NewJob) -> None:
 
 def _check_deadlines(job: NewJob) -> None:
     if job.start_by is not None and job.expires_in is not None:
-        raise _out_of_range("expires_in", "stands beside start_by; give one of them")
+        raise _out_of_range("expires_in", "cannot be combined with start_by")
     if job.expires_in is not None and not timedelta() < job.expires_in <= MAX_DELAY:
         raise _out_of_range("expires_in", f"is not between a microsecond and {MAX_DELAY.days:,} days")
     if job.expires_in is not None and job.delay is not None and job.expires_in <= job.delay:
@@ -196,7 +196,7 @@ def _check_deadlines(job: NewJob) -> None:
 
 def _check_text(field: str, text: str) -> None:
     if stored_text(text) != text:
-        raise _out_of_range(field, "holds a character that cannot be stored: U+0000, or half of one")
+        raise _out_of_range(field, "contains a character that cannot be stored: U+0000, or half of one")
 
 
 def _out_of_range(field: str, reason: str) -> InvalidInput:
@@ -213,12 +213,12 @@ def input_text(key: str, input: Mapping[str, Any]) -> str:
         raise _too_large(key, written)
     # orjson writes null for NaN and infinities: looked for only where there is a null.
     if b"null" in written and _holds_no_number(input):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds a number that is not finite")])
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "contains a number that is not finite")])
     text = written.decode()
     if text[0] != "{":
         raise InvalidInput(f"The input of {key}", [FieldError("input", "is not a JSON object")])
     if b"\\u0000" in written and holds_nul(text):
-        raise InvalidInput(f"The input of {key}", [FieldError("input", "holds the character U+0000")])
+        raise InvalidInput(f"The input of {key}", [FieldError("input", "contains the character U+0000")])
     return text
 
 

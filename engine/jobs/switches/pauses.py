@@ -117,7 +117,7 @@ def named_pause(pauses: Sequence[Pause], kind: PauseKind, name: str, *, is_for_o
     if not named:
         raise NotFound("pause of the", f"{kind} {name}", remedy="`atlas pauses` lists them.")
     if len(named) > 1:
-        raise InvalidInput("The command", [FieldError("TARGET", f"{name!r} is the name of several; use the id of one")])
+        raise InvalidInput("The command", [FieldError("TARGET", f"{name!r} matches several; use an id")])
     return named[0]
 
 
@@ -163,7 +163,7 @@ async def _find_target(conn: Connection, kind: PauseKind, name: str, tenant_id: 
     if not rows:
         raise NotFound({"type": "job type"}.get(kind, kind), name)
     if len(rows) > 1:
-        raise InvalidInput("The pause", [FieldError("target", f"{name!r} is the name of several; use the id of one")])
+        raise InvalidInput("The pause", [FieldError("target", f"{name!r} matches several; use an id")])
     return rows[0]["target"], rows[0]["tenant_id"]
 
 

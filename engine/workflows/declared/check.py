@@ -63,7 +63,7 @@ def _check_text(value: Any) -> list[FieldError]:
     if too_many := check_expressions(value, ""):
         return too_many
     if holds_nul(text.decode()):
-        return [FieldError("", "holds the character U+0000")]
+        return [FieldError("", "contains the character U+0000")]
     return []
 
 

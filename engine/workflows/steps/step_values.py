@@ -37,7 +37,7 @@ def object_text(what: str, value: Mapping[str, Any], *, field: str, limit: int =
     if is_larger(text, limit):
         raise InvalidInput(what, [FieldError(field, f"is larger than {limit // 1024} KiB")])
     if holds_nul(text):
-        raise InvalidInput(what, [FieldError(field, "holds the character U+0000")])
+        raise InvalidInput(what, [FieldError(field, "contains the character U+0000")])
     return text
 
 

@@ -127,7 +127,7 @@ def test_a_value_that_cannot_be_an_argument_is_refused(value):
         (["/bin/tool", "--", "{{ name | upper }}"], "argv.2: has a placeholder"),
         (["/bin/tool", "--", "{{ tenant.name }}"], "argv.2: has a placeholder"),
         (["/bin/tool", "--", "{{"], "argv.2: has a placeholder"),
-        (["/bin/tool", "--", "a\0b"], "argv.2: holds the character U+0000"),
+        (["/bin/tool", "--", "a\0b"], "argv.2: contains the character U+0000"),
     ],
 )
 def test_a_template_that_could_go_wrong_is_refused_when_it_is_saved(argv, reason):

@@ -518,7 +518,7 @@ STEP = {"id": "a", "sleep": 1}
         (doc({**STEP, "colour": "red"}), "steps[0].colour", "is not a field of a workflow"),
         (doc({"id": "a b", "sleep": 1}), "steps[0].id", "should match pattern"),
         (doc(STEP, STEP), "steps[1].id", "is the id of steps[0] too"),
-        (doc(*({"id": f"s{n}", "sleep": "{{ 1 }}"} for n in range(1001))), "", "holds more than 1,000 {{ }}"),
+        (doc(*({"id": f"s{n}", "sleep": "{{ 1 }}"} for n in range(1001))), "", "contains more than 1,000 {{ }}"),
         (doc({"id": "a"}), "steps[0]", "needs exactly one of"),
         (doc({**STEP, "job": "x"}), "steps[0]", "it has job and sleep"),
         (doc({**STEP, "needs": ["b"]}), "steps[0].needs[0]", "there is no step 'b'"),

@@ -43,9 +43,9 @@ begin
   select * into published from job_types y where y.key = kind;
   select * into command from job_definitions d where d.key = kind;
   select m.field, m.reason, m.remedy into mistake from (values
-    ('job_type', 'has between 1 and 200 characters', '', coalesce(length(kind), 0) not between 1 and 200),
+    ('job_type', 'must have between 1 and 200 characters', '', coalesce(length(kind), 0) not between 1 and 200),
     -- The control, format and private characters and the separators of Unicode, which no name shows.
-    ('job_type', 'holds a character that cannot be printed', '', kind ~ ('[\u0001-\u001f\u007f-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f'
+    ('job_type', 'contains a character that cannot be printed', '', kind ~ ('[\u0001-\u001f\u007f-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f'
       '\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb]')),
     -- What needs more than an insert is made by those who can do it: secrets are encrypted outside of the database.
     ('job_type', format('%L is not made by atlas.enqueue: it needs more than one statement', kind),
@@ -53,7 +53,7 @@ begin
            else 'Enqueue it over the API, by the command line or with NewJob in Python.' end,
       kind in ('SERVER_START', 'SERVER_STOP', 'SERVER_RESTART', 'ENGINE_RUN', 'HTTP_CALL')
         or jsonb_path_exists(published.input_schema, '$.**."x-secret" ? (@ == true)')),
-    ('job_type', format('%L is a definition that is disabled', kind), 'An operator can make it active again.', command.is_active = false),
+    ('job_type', format('%L is a disabled definition', kind), 'An operator can make it active again.', command.is_active = false),
     ('job_type', format('%L is not known', kind) || coalesce('; names like it are ' || nullif(array_to_string(case
         when published.key is null and command.id is null then near_types(kind) end, ', '), ''), ''),
       'Start a worker that has it, or let it wait for one with `allow_unknown` (`--allow-unknown`).',
@@ -67,7 +67,7 @@ begin
     ('delay', 'is longer than 3,660 days', '', enqueue.delay > interval '3660 days'),
     ('expires_in', 'is not between a microsecond and 3,660 days', '',
       enqueue.expires_in not between interval '1 microsecond' and interval '3660 days'),
-    ('expires_in', 'stands beside start_by', 'Give one of them.', enqueue.expires_in is not null and enqueue.start_by is not null),
+    ('expires_in', 'cannot be combined with start_by', 'Give one of them.', enqueue.expires_in is not null and enqueue.start_by is not null),
     ('dedupe_key', 'is empty', '', enqueue.dedupe_key = ''),
     ('actor', 'is empty', '', coalesce(enqueue.actor, '') = ''),
     ('source', 'is always manual for the login of another application', 'Leave it out.',
