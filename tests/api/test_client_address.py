@@ -159,5 +159,5 @@ async def test_several_credentials_or_tenants_are_refused(world):
         twice = await client.get("/jobs", headers=[("Authorization", token), ("Authorization", token)])
         tenants = await client.get("/jobs?tenant=acme&tenant=other", headers={"Authorization": token})
     assert (twice.status_code, tenants.status_code) == (401, 422)
-    assert "Several Authorization headers" in twice.json()["detail"]
+    assert "several Authorization headers" in twice.json()["detail"]
     assert tenants.json()["errors"] == [{"field": "query.tenant", "reason": "was sent several times"}]

@@ -49,7 +49,7 @@ BODIES = {
     "POST /grants": {"login": "atlas_guest", "tenants": ["acme"], "job_types": ["x.work"]},
     "POST /tenants": {"slug": "third", "name": "Third"},
     "PATCH /tenants/{slug_or_id}": {"name": "Renamed"},
-    "PUT /system/atlas-online": {"online": True},
+    "PUT /system/atlas-online": {"online": True, "reason": "the maintenance is over"},
     "PUT /pauses": {"kind": "trigger", "target": "t"},
     "PUT /system/engine-enabled": {"enabled": True},
     "POST /session": {"token": "atl_none"},

@@ -93,7 +93,7 @@ async def test_exports_look_as_the_example(conn, owner, installation, tmp_path):
         shutil.copytree(tmp_path / "made", EXAMPLE)
         (EXAMPLE / "verdict.txt").write_text("\n".join(verdict(EXAMPLE, name) for name in FILES))
     assert shapes(tmp_path / "made") == shapes(EXAMPLE)
-    page = (ROOT / "docs" / "audit.md").read_text()
+    page = (ROOT / "docs" / "audit-format.md").read_text()
     members = {member for kinds in shapes(EXAMPLE).values() for kind in kinds for member in kind}
     assert [name for name in members if f"`{name}`" not in page] == []
 

@@ -102,7 +102,7 @@ def test_the_simulation_passes_and_fails_without_the_key_as_the_page_shows(tmp_p
         told = re.sub(r"^(E +|\S*explore\.py:\d+: \S*)", "", done.stdout, flags=re.MULTILINE)
         assert re.sub(r"\s+", " ", expected).strip() in re.sub(r"\s+", " ", told), done.stdout + done.stderr
     # The last run was without the key: what its failure prints repeats it.
-    assert told.count("09:00:00 worker-1 calls Bank.charge: is killed after the call") == 2, done.stdout
+    assert told.count("09:00:00 worker-1 calls Bank.charge: is killed after the call") >= 2, done.stdout
 
 
 def test_the_page_names_every_method_and_each_has_a_docstring():

@@ -22,7 +22,7 @@ FACTS = {"job.id": "j-1"}
         ({"x": ["/bin/sh", "-c", "{{ line }}"]}, "x.0: is sh, which runs its arguments as commands"),
         ({"x": ["/bin/true", "--name={{ name }}"]}, "x.1: names neither"),
         ({"x": ["/bin/true", "{{ tenant.slug }}"]}, "x.1: names neither"),
-        ({"x": ["/bin/true", "a\0b"]}, "x.1: holds the character"),
+        ({"x": ["/bin/true", "a\0b"]}, "x.1: contains the character"),
     ],
 )
 def test_an_allow_list_that_could_be_misused_is_refused(document, reason):

@@ -225,7 +225,7 @@ async def test_the_earliest_deadline_counts_and_sql_has_the_same_arguments(conn)
     ("terms", "reason"),
     [
         ({"expires_in": timedelta()}, "is not between"),
-        ({"expires_in": HOUR, "start_by": in_an_hour()}, "give one of them"),
+        ({"expires_in": HOUR, "start_by": in_an_hour()}, "cannot be combined with start_by"),
         ({"expires_in": HOUR, "delay": HOUR}, "never start"),
         ({"start_by": in_an_hour(), "run_at": in_an_hour() + HOUR}, "never start"),
         ({"finish_by": datetime(2030, 1, 1)}, "no time zone"),
