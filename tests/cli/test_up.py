@@ -238,6 +238,8 @@ async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path,
         raise RuntimeError("the proxy of this machine is broken")
 
     monkeypatch.setattr("atlas.cli.programs.up._answers", broken)
+    # A logger that was used before a test keeps where it writes.
+    monkeypatch.setattr("atlas.cli.programs.up.log", structlog.get_logger("up"))
     port = free_port("127.0.0.1")
     settings = load_settings(atlas_home=tmp_path / "home", atlas_port=port, database_url=database_url)
     api = ChildProcess("api", [sys.executable, str(SLEEPER), str(tmp_path), "api"])
