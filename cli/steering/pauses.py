@@ -37,7 +37,7 @@ def pause(
     """Pause a tenant, type, definition, workflow, host or trigger.
 
     Running jobs may finish, and jobs can still be enqueued.
-    Returns when every worker has confirmed, after two seconds at the latest. A worker that has not confirmed by then
+    Returns when every worker has confirmed, within two seconds. A worker that has not confirmed by then
     can no longer start a paused job.
     """
     seconds = None if for_ is None else for_.total_seconds()

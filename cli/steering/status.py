@@ -35,7 +35,7 @@ def online(reason: Reason = None, json: Json = False) -> None:
 def offline(reason: Reason = None, for_: For = None, json: Json = False) -> None:
     """Start no more jobs. Running jobs may finish, and jobs can still be enqueued.
 
-    Returns when every worker has confirmed, after two seconds at the latest. A worker that has not confirmed by then
+    Returns when every worker has confirmed, within two seconds. A worker that has not confirmed by then
     can no longer start a job.
     """
     _switch(online=False, reason=reason, until=for_, json=json)
