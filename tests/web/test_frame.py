@@ -16,6 +16,7 @@ PAGES = {
     "/dead-letters": "Dead letters",
     "/runs": "Workflows",
     "/approvals": "Approvals",
+    "/effects": "Effects",
     "/schedules": "Schedules",
     "/workers": "Workers",
     "/pauses": "Pauses",

@@ -15,7 +15,9 @@ from atlas.engine.triggers.store import add_trigger, remove_trigger
 from tests.support import DANA
 from tests.web.conftest import Visit
 from tests.web.site import Site
+from tests.web.test_insights import metered
 from tests.web.test_jobs import given_jobs
+from tests.web.test_overview import begin
 
 PHONE = {"width": 390, "height": 780}
 TRIGGER = {
@@ -91,7 +93,10 @@ NAMES_ALONE = """() => [...document.querySelectorAll("[role=gridcell]")].filter(
 
 
 @pytest.mark.long
-def test_a_phone_shows_the_chosen_tab_and_what_each_value_is(visit: Visit):
+def test_a_phone_shows_the_chosen_tab_and_what_each_value_is(site: Site, visit: Visit):
+    # Insights have tabs where something ended.
+    tenant = site.run(begin(site, "on-a-phone", ("report.build", {"name": "good"})))
+    site.run(metered(site, tenant.id, jobs=1))
     page = visit("/settings?tab=retention", size=PHONE)
     expect(page.get_by_role("row").filter(has_text="acme").get_by_text("Finished jobs")).to_be_visible()
     expect(page.get_by_role("tab", name="Retention")).to_be_in_viewport(ratio=0.9)
