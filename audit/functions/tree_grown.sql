@@ -1,5 +1,5 @@
 -- The frontier and the root of a Merkle tree (RFC 9162) of p_size leaves after p_leaves were appended; the byte strings hold hashes
--- of 32 bytes each. The same as audit/verifier/tree.py, level by level: two neighbours are 64 bytes in a row. Called by audit_seal_is_checked.
+-- of 32 bytes each. The same as audit/verifier/tree.py, level by level: two neighbours are 64 bytes in a row. Called by sealed_tree_differs.
 create or replace function tree_grown(p_size bigint, p_frontier bytea, p_leaves bytea, out frontier bytea, out root bytea)
 language plpgsql immutable
 set search_path from current set plan_cache_mode = force_generic_plan set jit = off as $$

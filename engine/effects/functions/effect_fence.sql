@@ -1,5 +1,5 @@
 -- Whether an attempt still has its job: this worker, this attempt, a live lease on the database's clock. Holds the job's row until the transaction ends, so that
--- no reaper gives the job to another attempt before. Locks: job row. Called by begin_effect, end_effect and ask_about_effect.
+-- no reaper gives the job to another attempt before. Locks: job row. Called by begin_effect, end_effect, note_effect, take_mails and take_send_slot.
 create or replace function effect_fence(p_worker text, p_job uuid, p_attempt int) returns boolean language plpgsql volatile
 set search_path from current set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin

@@ -45,6 +45,20 @@ def test_the_callers_that_a_header_names_call_the_function():
             )
 
 
+def test_the_functions_and_statements_that_a_header_names_as_callers_call_the_function():
+    functions = {path.stem: path for path in function_files()}
+    strangers = []
+    for path in function_files():
+        header = " ".join(re.findall(r"^-- (.*)$", path.read_text(), re.M))
+        callers = re.split(r"\.(?: |$)| under | which ", header.partition("Called by ")[2])[0]
+        for caller in re.findall(r"[a-z_/]+\.sql|[a-z_]+(?![a-z_/]*[./])", callers):
+            if found := functions.get(caller) or ("/" in caller and sql_functions.SOURCE / caller):
+                body = re.sub(r"^--.*$", "", found.read_text(), flags=re.M)
+                if not re.search(rf"\b{path.stem}\b", body):
+                    strangers.append(f"{path}: {caller}")
+    assert strangers == []
+
+
 def test_migrations_define_no_function():
     for path in sorted((sql_functions.SOURCE / "migrations").glob("*/migration.sql")):
         assert "create function" not in path.read_text(), path

@@ -1,5 +1,5 @@
 -- Moves the clock of the shares on to the virtual time of the tenant that was served; not for less than a twentieth of a second, and not
--- while another claim moves it. Called by pick_ready.
+-- while another claim moves it. Called by pick_groups and pick_places.
 create or replace function move_share_clock(p_at float8) returns void language plpgsql volatile
 set search_path from current as $$
 declare

@@ -1,6 +1,6 @@
 -- When each of these tenants is served next, in virtual time, and by how much one of its jobs moves it on: by their mean, and by half a
--- millisecond at least, as in charge_tenants. All at once and by nothing where p_fair is false. Called by pick_ready, pick_limited and
--- claim_with_limits.
+-- millisecond at least, as in charge_tenants. All at once and by nothing where p_fair is false. Called by pick_groups, pick_places,
+-- pick_limited, order_picked and share_of.
 create or replace function shares(p_tenants uuid[], p_fair boolean) returns table (tenant_id uuid, at float8, cost float8)
 language sql stable rows 64
 set search_path from current as $$
