@@ -32,7 +32,9 @@ PUBLIC_MODULES = {
 
 def test_the_page_of_settings_has_every_setting_and_its_default():
     rows = re.findall(r"^\| `([A-Z_]+)` \|.*\| (.+) \|$", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
-    fields = {one.name.upper(): one.default for one in dataclasses.fields(Settings) if one.name != "agent_emails"}
+    fields = {
+        field.name.upper(): field.default for field in dataclasses.fields(Settings) if field.name != "agent_emails"
+    }
 
     assert sorted(name for name, _ in rows) == sorted(fields)
     for name, shown in rows:

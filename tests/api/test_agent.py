@@ -322,7 +322,7 @@ async def test_a_token_is_valid_only_for_the_host_of_its_scope(world, host, pool
     second = (await admin.post("/hosts", json={"name": "box-2"})).json()
     foreign = world.hosts["other"].id
 
-    assert [one["name"] for one in (await host.get("/agent/hosts")).json()["items"]] == ["box-acme"]
+    assert [item["name"] for item in (await host.get("/agent/hosts")).json()["items"]] == ["box-acme"]
     for id in (second["id"], foreign):
         assert (await host.get(f"/agent/hosts/{id}/jobs", params={"wait": 0})).status_code == 404
     for scopes in ({}, {"host_id": str(foreign)}, {"host_id": "box-2"}, {"host_id": None}, {"host_id": [second["id"]]}):

@@ -60,7 +60,7 @@ async def test_the_audit_log_is_searched_by_action_actor_and_entity(audit_log, a
     async def actions(**query):
         answer = await admin.get("/audit", params=query)
         assert answer.status_code == 200, answer.text
-        return [one["action"] for one in answer.json()["items"]]
+        return [item["action"] for item in answer.json()["items"]]
 
     await admin.post("/hosts", json={"name": "searched"})
 
@@ -71,7 +71,7 @@ async def test_the_audit_log_is_searched_by_action_actor_and_entity(audit_log, a
     assert await actions(text=request, actor_type="user") == ["JOB_CREATED"]
     assert await actions(text=request, actor_type="agent") == []
     people = (await world.client("all", "auditor").get("/audit", params={"actor_type": "user", "limit": 200})).json()
-    assert {one["actor_type"] for one in people["items"]} == {"user"}
+    assert {item["actor_type"] for item in people["items"]} == {"user"}
     assert set(await actions(action="JOB_CREATED", limit=200)) == {"JOB_CREATED"}
     assert await actions(entity_type="host", action=["HOST_ADDED", "TOKEN_ADDED"]) == ["HOST_ADDED"] * 2
     assert await actions(since="2100-01-01T00:00:00Z") == []
@@ -106,17 +106,17 @@ async def test_seals_and_checkpoints_are_for_every_reader_and_a_tenants_seals_co
     rows = "select count(*) from atlas.audit_log where tenant_id = $1"
 
     assert seals[0]["size"] == checkpoints[0]["size"]
-    assert [one["n"] for one in seals] == sorted((one["n"] for one in seals), reverse=True)
+    assert [seal["n"] for seal in seals] == sorted((seal["n"] for seal in seals), reverse=True)
     assert checkpoints[0]["note"].startswith(checkpoints[0]["key_name"].split("+")[0])
-    assert sum(one["rows"] for one in seals) == await conn.fetchval("select count(*) from atlas.audit_log")
+    assert sum(seal["rows"] for seal in seals) == await conn.fetchval("select count(*) from atlas.audit_log")
     assert sum(one["rows"] for one in own) == await conn.fetchval(rows, world.acme.id)
-    assert {one["root"] for one in own} <= {one["root"] for one in seals}
+    assert {one["root"] for one in own} <= {seal["root"] for seal in seals}
 
 
 async def test_each_row_names_its_seal_and_its_place_in_the_tree(audit_log, admin, world, conn, pool, settings):
     await admin.post("/hosts", json={"name": "new"})
     rows = (await admin.get("/audit", params={"limit": 200})).json()["items"]
-    held = {one["n"]: one["rows"] for one in (await admin.get("/audit/seals")).json()["items"]}
+    held = {item["n"]: item["rows"] for item in (await admin.get("/audit/seals")).json()["items"]}
     numbers = [row["seal"] for row in rows]
     foreign = await conn.fetchval("select max(id) from atlas.audit_log where tenant_id = $1", world.other.id)
 
@@ -153,7 +153,9 @@ async def test_rows_are_filtered_by_level(audit_log, admin, world, pool):
 
     found = (await admin.get("/audit", params={"level": ["warn", "error"]})).json()["items"]
     assert [one["action"] for one in found] == ["ODD"]
-    assert "ODD" not in [one["action"] for one in (await admin.get("/audit", params={"level": "info"})).json()["items"]]
+    assert "ODD" not in [
+        item["action"] for item in (await admin.get("/audit", params={"level": "info"})).json()["items"]
+    ]
 
 
 async def test_the_log_is_followed_without_a_gap(audit_log, admin, world, pool):
@@ -163,7 +165,7 @@ async def test_the_log_is_followed_without_a_gap(audit_log, admin, world, pool):
         nonlocal place
         answer = (await admin.get("/audit/new", params={"place": place, **query})).json()
         place = answer["place"]
-        return [(one["action"], one["seal"]) for one in answer["items"]], answer["is_cut"]
+        return [(item["action"], item["seal"]) for item in answer["items"]], answer["is_cut"]
 
     async with pool.acquire() as late, late.transaction():
         await record(late, Event("LATE", "thing", "1", DANA, world.acme.id))
@@ -379,7 +381,7 @@ async def test_a_tenant_finds_its_changed_and_removed_rows(audit_log, admin, wor
     shown = await ended(admin, f"/audit/verifications/{started['id']}")
 
     assert shown["status"] == "damaged"
-    messages = " ".join(one["message"] for one in shown["findings"])
+    messages = " ".join(finding["message"] for finding in shown["findings"])
     assert "is not in the signed tree" in messages
     assert re.search(r"The tenant's number \d+ is missing", messages)
 
@@ -411,7 +413,7 @@ async def test_a_verification_of_a_truncated_audit_log_reports_what_is_missing(a
     shown = await ended(auditor, f"/audit/verifications/{started['id']}")
 
     assert shown["status"] == "damaged"
-    assert {"signer", "cut"} <= {one["kind"] for one in shown["findings"]}
+    assert {"signer", "cut"} <= {finding["kind"] for finding in shown["findings"]}
 
 
 async def test_an_api_without_the_key_creates_none_and_verifies_with_the_public_one(audit_log, auditor, settings, conn):
@@ -447,7 +449,7 @@ async def test_one_verification_runs_at_a_time_and_one_that_raises_has_failed(au
     monkeypatch.undo()
     again = await auditor.post("/audit/verifications")
 
-    assert [one.status_code for one in others] == [429] * 2
+    assert [other.status_code for other in others] == [429] * 2
     assert shown["status"] == "failed"
     assert "AdminShutdownError" in shown["notices"][0]
     assert (await ended(auditor, f"/audit/verifications/{again.json()['id']}"))["status"] == "whole"

@@ -160,7 +160,7 @@ async def test_a_page_of_jobs_is_explained_in_one_call(world, admin, conn):
     await claim(conn, worker, limit=1)
     foreign = (await make(world.client("other", "tenant_admin")))["id"]
     answer = await admin.get("/jobs/explain", params={"id": [*made, foreign]})
-    found = {one["id"]: one["reason"] for one in answer.json()["items"]}
+    found = {item["id"]: item["reason"] for item in answer.json()["items"]}
     assert found == {made[0]: "running", made[1]: "next", made[2]: "queue"}
     assert (await admin.get("/jobs/explain")).json() == {"items": []}
     assert (await admin.get("/jobs/explain", params={"id": [str(uuid4())] * 101})).status_code == 422
@@ -222,5 +222,5 @@ async def test_what_failed_is_listed_in_the_order_of_its_end(admin, operator, co
 
 
 async def test_job_types_say_how_large_a_payload_may_be_and_how_they_retry(admin):
-    [found] = [one for one in (await admin.get("/job-types")).json()["items"] if one["key"] == "x.work"]
+    [found] = [item for item in (await admin.get("/job-types")).json()["items"] if item["key"] == "x.work"]
     assert (found["input_limit"], type(found["retry_policy"])) == (256 * 1024, dict)

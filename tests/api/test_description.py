@@ -67,17 +67,17 @@ def schema_of(spec, model, name):
 
 
 async def test_operations_have_readable_ids_and_say_what_they_do(spec):
-    ids = [one["operationId"] for one in operations(spec)]
+    ids = [operation["operationId"] for operation in operations(spec)]
 
     assert len(ids) == len(set(ids))
     assert [id for id in ids if not re.fullmatch(r"[a-z]+(_[a-z]+){0,4}", id)] == []
-    assert [one["operationId"] for one in operations(spec) if not one.get("description")] == []
-    assert {tag for one in operations(spec) for tag in one["tags"]} == {tag["name"] for tag in spec["tags"]}
+    assert [operation["operationId"] for operation in operations(spec) if not operation.get("description")] == []
+    assert {tag for operation in operations(spec) for tag in operation["tags"]} == {tag["name"] for tag in spec["tags"]}
 
 
 async def test_every_name_is_described_and_no_description_is_of_nothing(spec):
     parameters = [one for operation in operations(spec) for one in operation.get("parameters", ())]
-    undescribed = [one["name"] for one in parameters if not one["description"]]
+    undescribed = [parameter["name"] for parameter in parameters if not parameter["description"]]
     undescribed += [
         f"{model}.{name}"
         for model, schema in spec["components"]["schemas"].items()
@@ -86,7 +86,7 @@ async def test_every_name_is_described_and_no_description_is_of_nothing(spec):
     ]
 
     assert undescribed == [], "describe them in api/openapi/names.py"
-    used = {(one["name"], one["description"]) for one in parameters}
+    used = {(parameter["name"], parameter["description"]) for parameter in parameters}
     for schema in spec["components"]["schemas"].values():
         used |= {(name, one["description"]) for name, one in schema.get("properties", {}).items()}
     assert [name for name, text in DESCRIPTIONS.items() if (name.rpartition(".")[2], text) not in used] == []
@@ -99,18 +99,20 @@ async def test_every_model_has_an_example_that_fits_it(spec):
             checked = validator_for({"$ref": f"#/components/schemas/{model}", "components": spec["components"]})
             assert schema["examples"], model
             for example in schema["examples"]:
-                assert checked.is_valid(example), (model, [one.message for one in checked.iter_errors(example)])
+                assert checked.is_valid(example), (model, [error.message for error in checked.iter_errors(example)])
 
 
 async def test_every_response_has_described_headers(spec):
     known = spec["components"]["headers"]
-    for one in operations(spec):
-        for status, response in one["responses"].items():
+    for operation in operations(spec):
+        for status, response in operation["responses"].items():
             names = set(response["headers"])
             assert "X-Request-Id" in names
-            assert ("RateLimit" in names) == (bool(one.get("x-roles")) and status != "401"), one["operationId"]
-            assert ("Retry-After" in names) == (status in ("429", "503")), one["operationId"]
-            assert names <= known.keys(), one["operationId"]
+            assert ("RateLimit" in names) == (bool(operation.get("x-roles")) and status != "401"), operation[
+                "operationId"
+            ]
+            assert ("Retry-After" in names) == (status in ("429", "503")), operation["operationId"]
+            assert names <= known.keys(), operation["operationId"]
     assert all(one["description"] and one["schema"] for one in known.values())
 
 
@@ -181,7 +183,7 @@ async def test_the_socket_is_described_and_says_so_to_a_plain_request(spec, admi
 
     assert {"101", "426", "401", "403", "429"} <= live["responses"].keys()
     frames = [one["$ref"].rpartition("/")[2] for one in live["x-frames"]["oneOf"]]
-    assert [spec["components"]["schemas"][one]["properties"]["type"]["const"] for one in frames] == [
+    assert [spec["components"]["schemas"][frame]["properties"]["type"]["const"] for frame in frames] == [
         "hello",
         "events",
         "refetch",

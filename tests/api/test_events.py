@@ -4,7 +4,7 @@
 async def names(client, **query):
     answer = await client.get("/events", params=query)
     assert answer.status_code == 200, answer.text
-    return [one["name"] for one in answer.json()["items"]]
+    return [item["name"] for item in answer.json()["items"]]
 
 
 async def test_events_are_listed_and_filtered(admin, world):

@@ -38,14 +38,14 @@ async def exported(client, **query):
 
 async def test_a_tenant_sees_itself_and_an_operator_all(world, operator, admin, happened):
     own = await read(admin)
-    assert {one["job_type"]: one["enqueued"] for one in own["groups"]} == {"y.work": 2, "x.work": 1}
+    assert {group["job_type"]: group["enqueued"] for group in own["groups"]} == {"y.work": 2, "x.work": 1}
     assert (own["total"]["enqueued"], own["previous"]["enqueued"], own["step"]) == (3, 0, "hour")
     assert sum(point["enqueued"] for point in own["points"]) == 3
     alone = await read(admin, by="tenant")
-    assert [(one["tenant"], one["enqueued"]) for one in alone["groups"]] == [("acme", 3)]
+    assert [(group["tenant"], group["enqueued"]) for group in alone["groups"]] == [("acme", 3)]
 
     everyone = await read(operator, by="tenant")
-    assert {one["tenant"]: one["enqueued"] for one in everyone["groups"]} == {"acme": 3, "other": 3}
+    assert {group["tenant"]: group["enqueued"] for group in everyone["groups"]} == {"acme": 3, "other": 3}
     assert (await read(operator, tenant="acme", job_type="y.work", by="all"))["total"]["enqueued"] == 2
     auditor = world.client("all", "auditor")
     assert (await read(auditor))["total"]["enqueued"] == 6

@@ -337,7 +337,7 @@ async def test_a_page_of_large_jobs_ends_early_and_goes_on_with_its_cursor(admin
     pages, cursor = [], {}
     while cursor is not None:
         page = (await admin.get("/jobs", params={"limit": 200, **cursor})).json()
-        pages.append([one["id"] for one in page["items"]])
+        pages.append([item["id"] for item in page["items"]])
         cursor = None if page["next_cursor"] is None else {"cursor": page["next_cursor"]}
     small = (await admin.get("/jobs", params={"limit": 2})).json()
 
@@ -513,7 +513,7 @@ async def test_a_job_shows_its_attempts_and_why_it_waits(admin, conn):
     attempts = (await admin.get(f"/jobs/{job}/attempts")).json()["items"]
     received = (await admin.get(f"/jobs/{job}/explain")).json()
 
-    assert [(one["job_run_id"], one["status"], one["error_text"]) for one in attempts] == [
+    assert [(attempt["job_run_id"], attempt["status"], attempt["error_text"]) for attempt in attempts] == [
         (f"{job}:1", "failed", "boom")
     ]
     assert received["reason"] == "no_worker"
@@ -538,6 +538,6 @@ async def test_a_type_or_workflow_that_nothing_knows_is_refused_with_names_like_
 
     for path, body, field in (("/jobs", job, "job_type"), ("/jobs", run, "workflow"), ("/intents", intent, "workflow")):
         refused = await admin.post(path, json=body)
-        assert (refused.status_code, [one["field"] for one in refused.json()["errors"]]) == (422, [field])
+        assert (refused.status_code, [error["field"] for error in refused.json()["errors"]]) == (422, [field])
         assert (await admin.post(path, json={**body, "allow_unknown": True})).status_code == 201
     assert "names like it are x.work" in (await admin.post("/jobs", json=job)).json()["errors"][0]["reason"]

@@ -306,7 +306,7 @@ async def test_the_log_says_where_a_refused_credential_came_from(world, logged):
     entries = [one for one in logged() if one.get("status") == 401]
 
     assert len(entries) == 6
-    assert {one["address"] for one in entries} == {"10.1.2.3"}
+    assert {entry["address"] for entry in entries} == {"10.1.2.3"}
 
 
 async def test_every_response_names_its_request_and_is_not_cached(operator):

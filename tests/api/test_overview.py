@@ -55,7 +55,7 @@ async def overview(client, **query):
 
 
 def needs(shown):
-    return {one["kind"]: (one["count"], one["subject"]) for one in shown["needs"]}
+    return {need["kind"]: (need["count"], need["subject"]) for need in shown["needs"]}
 
 
 async def test_a_tenant_sees_its_counts_types_failures_and_needs(world, admin, conn):
@@ -74,7 +74,7 @@ async def test_a_tenant_sees_its_counts_types_failures_and_needs(world, admin, c
     assert [hour[name] for name in ("enqueued", "finished", "failed", "dead_lettered")] == [5, 5, 1, 1]
     assert hour["run_p95"] is not None
     assert (y["last_hour"]["enqueued"], y["last_hour"]["finished"]) == (4, 0)
-    assert [(one["error"], one["is_dead_letter"], one["tenant"]) for one in shown["failures"]] == [
+    assert [(failure["error"], failure["is_dead_letter"], failure["tenant"]) for failure in shown["failures"]] == [
         ("ValueError: no 1", True, "acme"),
         ("never 0", False, "acme"),
     ]
@@ -92,12 +92,14 @@ async def test_failures_come_in_the_order_of_their_ends(world, operator, conn):
     await finish(conn, worker, [decide(job, worker.id, ValueError("last"), policy_of(None))])
 
     shown = await overview(operator)
-    assert [(one["tenant"], one["error"]) for one in shown["failures"]] == [
+    assert [(failure["tenant"], failure["error"]) for failure in shown["failures"]] == [
         ("acme", "ValueError: last"),
         ("other", "ValueError: no 1"),
         ("other", "ValueError: no 0"),
     ]
-    assert [one["error"] for one in (await overview(operator, tenant="acme"))["failures"]] == ["ValueError: last"]
+    assert [failure["error"] for failure in (await overview(operator, tenant="acme"))["failures"]] == [
+        "ValueError: last"
+    ]
 
 
 async def test_an_operator_sees_the_installation_and_its_alerts(world, operator, admin, conn):

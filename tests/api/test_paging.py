@@ -153,7 +153,7 @@ async def test_every_list_returns_each_item_once_whatever_the_page_size(things, 
         assert len(whole) >= (1 if path.endswith(("/runs", "/approvals")) else THINGS), path
         assert len(whole) == len(set(whole)), path
         for limit in (1, 3, len(whole)) if PROOF else (3,):
-            assert [name_of(one) for one in await pages(operator, path, limit, **filters)] == whole, path
+            assert [name_of(page) for page in await pages(operator, path, limit, **filters)] == whole, path
 
 
 @pytest.mark.long
@@ -203,7 +203,7 @@ async def test_a_run_with_large_steps_is_shown_in_small_pages(pool, world, thing
     while not seen or cursor is not None:
         page = await admin.get(steps, params={"limit": 200} | ({"cursor": cursor} if cursor else {}))
         assert len(page.content) < 12 * 2**20
-        seen += [(one["branch"], one["position"]) for one in page.json()["items"]]
+        seen += [(item["branch"], item["position"]) for item in page.json()["items"]]
         cursor = page.json()["next_cursor"]
 
     assert seen == [*(("", n) for n in range(1, 8)), *(("large/", n) for n in range(1, 21))]
@@ -219,7 +219,7 @@ async def test_pages_of_large_things_end_early_and_miss_nothing(world, admin, mo
     seen, sizes, cursor = [], [], None
     while True:
         page = (await admin.get("/intents", params={"limit": 8} | ({"cursor": cursor} if cursor else {}))).json()
-        seen += [one["input"]["n"] for one in page["items"]]
+        seen += [item["input"]["n"] for item in page["items"]]
         sizes.append(len(page["items"]))
         if (cursor := page["next_cursor"]) is None:
             break

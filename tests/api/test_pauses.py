@@ -17,13 +17,13 @@ async def test_an_operator_pauses_a_type_and_ends_the_pause(operator):
         None,
     )
     assert made["until"] is not None
-    assert made["id"] in [one["id"] for one in (await operator.get("/system/status")).json()["pauses"]]
+    assert made["id"] in [pause["id"] for pause in (await operator.get("/system/status")).json()["pauses"]]
     job = (await operator.post("/jobs", json={"job_type": "x.work", "payload": {}})).json()
     why = (await operator.get(f"/jobs/{job['id']}/explain")).json()
     assert (why["reason"], why["command"]) == ("paused", "atlas resume type x.work")
 
     assert (await operator.delete(f"/pauses/{made['id']}")).status_code == 204
-    assert made["id"] not in [one["id"] for one in (await operator.get("/pauses")).json()["items"]]
+    assert made["id"] not in [item["id"] for item in (await operator.get("/pauses")).json()["items"]]
     assert (await operator.delete(f"/pauses/{made['id']}")).status_code == 404
 
 
@@ -41,7 +41,7 @@ async def test_a_tenant_pauses_what_is_its_own_and_nothing_else(admin, operator,
         assert (await admin.put("/pauses", json={"kind": kind, "target": target})).status_code == 404
     # It sees the pauses that hold everyone, and does not end them.
     of_all = (await operator.put("/pauses", json={"kind": "type", "target": "x.work"})).json()
-    assert of_all["id"] in [one["id"] for one in (await admin.get("/pauses")).json()["items"]]
+    assert of_all["id"] in [item["id"] for item in (await admin.get("/pauses")).json()["items"]]
     assert (await admin.delete(f"/pauses/{of_all['id']}")).status_code == 404
 
 

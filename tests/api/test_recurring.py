@@ -42,7 +42,7 @@ async def test_what_ran_once_is_gone_and_its_history_stays(pool, world, admin):
 
     gone = assert_problem(await admin.get("/recurring/once"), 404)
     assert "It is no longer registered; /runs has its history." in gone["remedy"]
-    assert [one["outcome"] for one in (await admin.get("/recurring/once/runs")).json()["items"]] == ["succeeded"]
+    assert [item["outcome"] for item in (await admin.get("/recurring/once/runs")).json()["items"]] == ["succeeded"]
     assert_problem(await admin.get("/recurring/never/runs"), 404)
 
 

@@ -32,7 +32,7 @@ async def test_a_worker_claims_keeps_and_completes(world, worker, pool, admin):
     low, high = await give(pool, world.acme), await give(pool, world.acme, priority=5, correlation_id="c")
     jobs = await claim(worker)
 
-    assert [one["job_id"] for one in jobs] == [*high, *low]
+    assert [job["job_id"] for job in jobs] == [*high, *low]
     one = jobs[0]
     assert (one["payload"], one["job_type"], one["correlation_id"]) == ({"n": 0}, "x.work", "c")
     assert one["job_run_id"] == f"{one['job_id']}:{one['attempt']}"
@@ -196,7 +196,7 @@ async def test_a_number_that_no_float_holds_stops_neither_lists_nor_claims(world
     jobs = await claim(worker)
 
     assert {str(one["payload"]["n"]) for one in listed} == {"0", "1" + "0" * 400}
-    assert sorted((str(one["payload"]["n"])[:2], one["payload"].get("m"), one["payload"].get("r")) for one in jobs) == [
+    assert sorted((str(job["payload"]["n"])[:2], job["payload"].get("m"), job["payload"].get("r")) for job in jobs) == [
         ("0", None, None),
         ("10", 3, 1.0),
     ]

@@ -72,7 +72,7 @@ async def enqueue_one(pool, world) -> str:
 async def listed(client, path="/jobs"):
     response = await client.get(path)
     assert response.status_code == 200, response.text
-    return [one["id"] for one in response.json()["items"]], response.headers[DATA_AGE]
+    return [item["id"] for item in response.json()["items"]], response.headers[DATA_AGE]
 
 
 @pytest.mark.long
@@ -100,7 +100,7 @@ async def test_an_export_that_has_begun_goes_on_from_the_primary(world, replica,
 
     async def only_once(conn, **needed):
         reads.append(needed)
-        if len([one for one in reads if one]) > 1:
+        if len([read for read in reads if read]) > 1:
             raise ReplicaUnusable("it is too old by now")
         return await real(conn, **needed)
 
@@ -108,7 +108,7 @@ async def test_an_export_that_has_begun_goes_on_from_the_primary(world, replica,
     response = await operator.get("/insights/export", params={"step": "day"})
     assert (response.status_code, response.headers[DATA_AGE] != BY_THE_PRIMARY) == (200, True)
     assert response.text.startswith("begins_at,")
-    assert len([one for one in reads if one]) == 2
+    assert len([read for read in reads if read]) == 2
 
 
 async def test_a_caller_sees_what_it_wrote_and_a_page_what_was_committed(pool, world, paused, auditor, admin):

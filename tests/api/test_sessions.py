@@ -324,7 +324,7 @@ async def test_sessions_are_listed_to_those_who_may_see_them(world, page):
     await sign_in(browser(world), world, ("other", "tenant_admin"))
 
     async def seen(client):
-        return {(one["subject"], one["is_current"]) for one in (await client.get("/sessions")).json()["items"]}
+        return {(item["subject"], item["is_current"]) for item in (await client.get("/sessions")).json()["items"]}
 
     assert await seen(page) == {("tenant_admin@acme", True), ("auditor@acme", False)}
     assert await seen(auditor) == {("auditor@acme", True)}
@@ -378,7 +378,7 @@ async def test_a_session_is_ended_from_outside_at_once(world, page, conn):
     await sign_in(foreign, world, ("other", "tenant_admin"))
     [other] = (await foreign.get("/sessions")).json()["items"]
     [own] = (await auditor.get("/sessions")).json()["items"]
-    [mine] = [one for one in (await page.get("/sessions")).json()["items"] if one["is_current"]]
+    [mine] = [item for item in (await page.get("/sessions")).json()["items"] if item["is_current"]]
 
     assert (await page.delete(f"/sessions/{other['id']}")).status_code == 404
     assert (await world.client("acme", "enqueuer").delete(f"/sessions/{own['id']}")).status_code == 404
@@ -393,7 +393,7 @@ async def test_a_session_is_ended_from_outside_at_once(world, page, conn):
 
 async def test_a_token_names_who_made_it(world, admin):
     made = (await admin.post("/tokens", json={"subject": "billing", "role": "enqueuer"})).json()
-    listed = {one["subject"]: one["created_by"] for one in (await admin.get("/tokens")).json()["items"]}
+    listed = {item["subject"]: item["created_by"] for item in (await admin.get("/tokens")).json()["items"]}
 
     assert made["created_by"] == listed["billing"] == "tenant_admin@acme"
     assert listed["tenant_admin@acme"] == "dana"

@@ -137,5 +137,7 @@ def test_the_description_shows_synonyms_as_deprecated(spec):
         for name in FIELDS[field]:
             assert properties[name]["deprecated"], name
             assert f"`{field}`" in properties[name]["description"]
-    [listed] = [one for one in spec["paths"]["/api/v1/jobs"]["get"]["parameters"] if one["name"] == "jobType"]
+    [listed] = [
+        parameter for parameter in spec["paths"]["/api/v1/jobs"]["get"]["parameters"] if parameter["name"] == "jobType"
+    ]
     assert (listed["deprecated"], listed["description"]) == (True, "A synonym of `job_type`.")

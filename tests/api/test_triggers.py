@@ -16,7 +16,7 @@ async def test_the_next_times_are_those_after_the_databases_clock(admin, owner):
     planned = await admin.post("/jobs/triggers/preview", json={"cron_expr": "0 7 * * *", "count": 1})
 
     assert kept.json()["items"] == planned.json()["items"]
-    assert [one["utc"] for one in kept.json()["items"]] == [trigger["next_fire_at"]] == ["2031-06-02T07:00:00Z"]
+    assert [item["utc"] for item in kept.json()["items"]] == [trigger["next_fire_at"]] == ["2031-06-02T07:00:00Z"]
 
 
 async def test_next_times_that_take_long_to_find_hold_up_no_other_request(admin):

@@ -14,7 +14,7 @@ async def test_an_administrator_manages_webhooks(admin, world, conn):
 
     shown = await admin.get(address)
     assert shown.json() == {name: value for name, value in webhook.items() if name != "secret"}
-    assert [one["id"] for one in (await admin.get("/webhooks")).json()["items"]] == [webhook["id"]]
+    assert [item["id"] for item in (await admin.get("/webhooks")).json()["items"]] == [webhook["id"]]
 
     changed = await admin.patch(address, json={"is_enabled": False}, headers={"If-Match": shown.headers["etag"]})
     assert (changed.status_code, changed.json()["is_enabled"]) == (200, False)
@@ -39,7 +39,7 @@ async def test_a_test_is_a_job_of_the_tenant(admin, world, conn):
     job = (await admin.get(f"/jobs/{sent.json()['job_id']}")).json()
     assert (job["job_type"], job["payload"]["webhook"], job["max_retries"]) == ("HTTP_CALL", webhook["id"], 0)
     listed = await admin.get("/jobs", params={"correlation_id": f"webhook:{webhook['id']}"})
-    assert [one["id"] for one in listed.json()["items"]] == [sent.json()["job_id"]]
+    assert [item["id"] for item in listed.json()["items"]] == [sent.json()["job_id"]]
 
 
 async def test_a_wrong_webhook_is_refused_with_its_fields(admin):

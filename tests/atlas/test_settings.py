@@ -13,8 +13,8 @@ from atlas.settings import _READERS, Settings, load_settings
 def nothing_set(monkeypatch, tmp_path: Path):
     """A folder without a .env and an environment without Atlas's variables."""
     monkeypatch.chdir(tmp_path)
-    for one in fields(Settings):
-        monkeypatch.delenv(one.name.upper(), raising=False)
+    for field in fields(Settings):
+        monkeypatch.delenv(field.name.upper(), raising=False)
 
 
 def test_without_any_variable_atlas_is_embedded_in_the_working_folder(tmp_path):
@@ -120,10 +120,10 @@ def test_a_password_in_a_wrong_address_is_not_repeated(monkeypatch):
 
 
 def test_every_setting_that_is_no_text_is_read_from_text():
-    texts = {one.name for one in fields(Settings) if str(one.type) in ("str | None", "<class 'str'>")}
+    texts = {field.name for field in fields(Settings) if str(field.type) in ("str | None", "<class 'str'>")}
 
-    assert {one.name for one in fields(Settings)} - texts - {"agent_emails"} <= _READERS.keys()
-    assert _READERS.keys() <= {one.name for one in fields(Settings)}
+    assert {field.name for field in fields(Settings)} - texts - {"agent_emails"} <= _READERS.keys()
+    assert _READERS.keys() <= {field.name for field in fields(Settings)}
 
 
 def test_settings_given_by_hand_win_over_everything(monkeypatch):

@@ -43,9 +43,9 @@ async def kill_sealers(url: str, *, every: float, seconds: float) -> int:
         sealers[deaths % 2].join()
         sealers[deaths % 2] = _start(url)
         deaths += 1
-    for one in sealers:
-        one.kill()
-        one.join()
+    for sealer in sealers:
+        sealer.kill()
+        sealer.join()
     return deaths
 
 

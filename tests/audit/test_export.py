@@ -71,7 +71,7 @@ async def test_a_tenant_verifies_its_part_of_the_live_log_up_to_its_last_row(con
     last = "(select id from atlas.audit_log where tenant_id = $1 order by epoch desc, xid desc, id desc limit 1)"
     await owner.execute(f"delete from atlas.audit_log where id = {last}", TENANTS[0])
     report = await verify_tenant(conn, TENANTS[0], installation.keys)
-    assert [one.message for one in report.findings] == [f"The tenant's rows {own} to {own} are missing."]
+    assert [finding.message for finding in report.findings] == [f"The tenant's rows {own} to {own} are missing."]
 
 
 async def test_an_export_is_an_event_itself(conn, file):
@@ -239,7 +239,7 @@ def test_a_time_that_is_none_is_named_with_its_line(file, installation, tmp_path
         assert damaged != lines[number]
         path.write_bytes(b"".join([*lines[:number], damaged, *lines[number + 1 :]]))
         messages = [finding.message for finding in verify_export(path, installation.keys).findings]
-        assert any(f"Line {number + 1} of the export cannot be read" in one for one in messages), messages
+        assert any(f"Line {number + 1} of the export cannot be read" in message for message in messages), messages
 
 
 def test_a_checkpoint_that_cannot_be_trusted_is_named_as_people_do(file, installation, tmp_path):
@@ -438,7 +438,7 @@ async def test_a_personal_value_that_is_missing_is_found_offline(conn, owner, fi
     now = datetime.now(UTC) + timedelta(minutes=1)
     await written(conn, path, Extract(personal=True, until=now))
     assert any(
-        "1 personal values are not in the export" in one for one in verify_export(path, installation.keys).notices
+        "1 personal values are not in the export" in notice for notice in verify_export(path, installation.keys).notices
     )
 
 

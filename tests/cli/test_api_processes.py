@@ -46,7 +46,12 @@ class Group:
     async def samples(self, name):
         """A metric of every process, by its number."""
         text = (await self.get("/metrics")).text
-        found = [one for family in text_string_to_metric_families(text) for one in family.samples if one.name == name]
+        found = [
+            sample
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name
+        ]
         return {one.labels["process"]: one.value for one in found}
 
     def watch(self):

@@ -614,10 +614,13 @@ async def test_a_log_without_its_seals_passes_nowhere(audit, written, key, tmp_p
     auditor = {"ATLAS_HOME": str(tmp_path / "auditor")}
     for options in (["--key", str(key)], ["--key", str(key), "--state"]):
         done = await audit("verify", *options, "--json", **auditor)
-        assert (done.code, {"unsealed", "guard"} - {one["kind"] for one in done.document["findings"]}) == (1, set())
+        assert (done.code, {"unsealed", "guard"} - {finding["kind"] for finding in done.document["findings"]}) == (
+            1,
+            set(),
+        )
     # Without a key, a young log may be one that was never sealed; its triggers are checked all the same.
     done = await audit("verify", "--json", **auditor)
-    assert {one["kind"] for one in done.document["findings"]} == {"guard"}
+    assert {finding["kind"] for finding in done.document["findings"]} == {"guard"}
     await owner.execute("update atlas.audit_log set created_at = created_at - interval '61 minutes'")
     done = await audit("verify", **auditor)
     assert done.code == 1

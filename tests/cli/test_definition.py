@@ -69,7 +69,7 @@ async def test_a_worker_runs_the_definitions_it_is_given(atlas):
 
 async def test_a_host_is_added_with_its_server_instances(atlas):
     added = await atlas("host", "add", "rack-1", "--instance", "db-1", "--instance", "web-1", "--json")
-    assert [one["name"] for one in added.document["instances"]] == ["db-1", "web-1"]
+    assert [instance["name"] for instance in added.document["instances"]] == ["db-1", "web-1"]
     more = await atlas("host", "add", "rack-1", "--instance", "web-2")
     assert "Its server instance web-2 has the id" in more.stdout
 
@@ -80,9 +80,9 @@ async def test_a_host_is_added_with_its_server_instances(atlas):
     assert "There is already a host rack-1." in (await atlas("host", "add", "rack-1")).refusal
     [listed] = (await atlas("host", "list", "--json")).document["hosts"]
     assert listed["id"] == added.document["id"]
-    assert [one["name"] for one in listed["instances"]] == ["db-1", "web-1", "web-2", "web-3"]
+    assert [instance["name"] for instance in listed["instances"]] == ["db-1", "web-1", "web-2", "web-3"]
     words = (await atlas("host", "list")).stdout
-    assert all(f"{one['name']} {one['id']}" in words for one in listed["instances"])
+    assert all(f"{instance['name']} {instance['id']}" in words for instance in listed["instances"])
 
 
 @pytest.mark.long
@@ -108,7 +108,7 @@ async def test_a_server_instance_is_renamed_moved_and_removed(atlas):
 
 async def _id_of(atlas, name):
     hosts = (await atlas("host", "list", "--json")).document["hosts"]
-    [found] = [one["id"] for host in hosts for one in host["instances"] if one["name"] == name]
+    [found] = [instance["id"] for host in hosts for instance in host["instances"] if instance["name"] == name]
     return found
 
 
@@ -120,7 +120,7 @@ async def test_the_examples_are_loaded_once_and_keep_what_was_changed(conn):
     moved = {"timeout_seconds": 5, "programs": {"zoltag": "/elsewhere/zoltag"}}
     await edit_definition(conn, "sync-dropbox", moved, actor=DANA)
     assert await load_examples(conn, actor=DANA) == keys
-    [sync] = [one.spec for one in await list_definitions(conn) if one.spec.key == "sync-dropbox"]
+    [sync] = [definition.spec for definition in await list_definitions(conn) if definition.spec.key == "sync-dropbox"]
     assert (sync.timeout_seconds, sync.programs) == (5, {"zoltag": str(FOLDER.parent / "programs" / "zoltag")})
 
     # A program that an operator put in its place is there, and stays.

@@ -216,7 +216,7 @@ async def test_errors_logs_and_output_of_attempts_are_shown(atlas, pool):
     assert "info reading [red]3" in first.stdout
     assert "Standard output" not in first.stdout
     both = (await atlas("jobs", "logs", made, "--json")).document
-    assert [(one["attempt_no"], one["log_tail"], one["stdout_tail"]) for one in both["attempts"]] == [
+    assert [(attempt["attempt_no"], attempt["log_tail"], attempt["stdout_tail"]) for attempt in both["attempts"]] == [
         (1, "info reading [red]3\n", None),
         (2, None, "out\n"),
     ]

@@ -81,7 +81,7 @@ async def test_a_promoted_standby_that_lacks_the_end_is_noticed_and_used_only_by
             assert lost.message in ran.stdout
         assert "--accept-loss" in (await atlas("audit", "new-epoch", "--reason", "failover", **where)).refusal
         owner = await connect(standby.url("postgres"))
-        assert [(one.kind, one.message) for one in await find_alerts(owner)] == [("audit_lost_end", lost.message)]
+        assert [(alert.kind, alert.message) for alert in await find_alerts(owner)] == [("audit_lost_end", lost.message)]
 
         await done("audit", "new-epoch", "--accept-loss", "--reason", "an asynchronous standby was promoted")
 

@@ -119,7 +119,7 @@ async def test_a_list_that_goes_on_says_how_to_see_the_rest(atlas, remote, serve
         first = await ask("jobs", "list", "--limit", "2")
         rest = await ask("jobs", "list", "--limit", "2", "--before", str(jobs[1].id), "--json")
         assert first.stderr == f"There may be more. `--before {jobs[1].id}` shows what follows.\n"
-        assert ([one["id"] for one in rest.document["jobs"]], rest.stderr) == ([str(jobs[0].id)], "")
+        assert ([job["id"] for job in rest.document["jobs"]], rest.stderr) == ([str(jobs[0].id)], "")
 
 
 async def test_approvals_and_runs_that_go_on_say_how_to_see_the_rest(atlas, conn, server):
@@ -132,7 +132,7 @@ async def test_approvals_and_runs_that_go_on_say_how_to_see_the_rest(atlas, conn
 
     assert newest["id"] in first.stdout
     assert first.stderr == f"There may be more. `--before {middle['id']}` shows what follows.\n"
-    assert ([one["id"] for one in rest.document["approvals"]], rest.stderr) == ([oldest["id"]], "")
+    assert ([approval["id"] for approval in rest.document["approvals"]], rest.stderr) == ([oldest["id"]], "")
 
 
 async def test_the_status_is_the_same_over_http(atlas, remote, server, conn):

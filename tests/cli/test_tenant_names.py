@@ -42,7 +42,7 @@ async def test_every_list_names_the_tenant_by_slug_and_its_json_has_both(atlas, 
     for command, key in LISTS:
         shown = await atlas(*command.split())
         [*documents] = (await atlas(*command.split(), "--json")).document[key]
-        own = [one for one in documents if one["tenant_id"] == acme]
+        own = [document for document in documents if document["tenant_id"] == acme]
 
         assert own, command
         assert {one["tenant"] for one in own} == {"acme"}, command

@@ -65,7 +65,7 @@ async def test_a_removal_that_was_killed_goes_on_when_it_is_called_again(atlas, 
     assert (await find_tenant(conn, "acme")).removing_at is not None
     assert await cross_check(conn) == []
     listed = await atlas("tenant", "list", "--json")
-    assert [one["slug"] for one in listed.document["tenants"] if one["removing_at"]] == ["acme"]
+    assert [tenant["slug"] for tenant in listed.document["tenants"] if tenant["removing_at"]] == ["acme"]
 
     again = await atlas("tenant", "remove", "acme", "--yes")
     assert again.code == 0, again

@@ -53,7 +53,7 @@ async def test_the_next_times_are_shown_in_both_clocks(atlas):
     assert len(lines) == 21
     times = counted.document["times"]
     # Midnight in Berlin is 22:00 or 23:00 in UTC, and over a year both.
-    assert {one["utc"][11:16] for one in times} == {"22:00", "23:00"}
+    assert {time["utc"][11:16] for time in times} == {"22:00", "23:00"}
 
 
 async def test_mistakes_are_refused_with_their_position_and_reason(atlas):

@@ -27,7 +27,7 @@ DOCKERFILE = (DEPLOY / "docker" / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 MANIFESTS = {path.name: list(yaml.safe_load_all(path.read_text())) for path in (DEPLOY / "kubernetes").glob("*.yaml")}
-OBJECTS = [one for documents in MANIFESTS.values() for one in documents]
+OBJECTS = [document for documents in MANIFESTS.values() for document in documents]
 PODS = {
     one["metadata"]["labels"]["program"]: one["spec"]["template"]["spec"]
     for one in OBJECTS
@@ -90,7 +90,7 @@ SETTINGS = {
 def test_every_variable_is_a_setting_with_a_value_that_it_may_have(where, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     given = SETTINGS[where]
-    assert {*given} <= {one.name.upper() for one in fields(Settings)}
+    assert {*given} <= {field.name.upper() for field in fields(Settings)}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     load_settings()
@@ -134,8 +134,8 @@ def test_pods_have_no_rights_and_mount_what_they_name(program):
     assert pod["automountServiceAccountToken"] is False
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
-    mounted = tuple(one["mountPath"] for one in container["volumeMounts"])
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    mounted = tuple(mount["mountPath"] for mount in container["volumeMounts"])
     files = [one["value"] for one in container.get("env", [])] + [
         SETTINGS["settings.yaml"][name] for name in ("ATLAS_HOME", "ATLAS_ALIVE_FILE")
     ]

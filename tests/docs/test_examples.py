@@ -70,5 +70,5 @@ def test_settings_on_a_page_are_settings_of_atlas(block, tmp_path, monkeypatch):
     file.write_text(block.text.replace("…", "x"))
     names = {name for name in dotenv_values(file) if not name.startswith("AGENT_EMAIL_")}
 
-    assert names <= {one.name.upper() for one in fields(Settings)}
+    assert names <= {field.name.upper() for field in fields(Settings)}
     load_settings()

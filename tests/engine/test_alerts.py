@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("online")
 
 
 async def kinds(conn) -> list[tuple[str, str]]:
-    return [(one.kind, one.subject) for one in await find_alerts(conn)]
+    return [(alert.kind, alert.subject) for alert in await find_alerts(conn)]
 
 
 async def hours_pass(conn) -> None:

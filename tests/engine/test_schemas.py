@@ -34,7 +34,7 @@ def test_a_model_that_finds_too_many_mistakes_says_how_many():
     with pytest.raises(ValidationError) as many:
         TypeAdapter(list[str]).validate_python([1] * 60_000)
 
-    assert [one.field for one in field_errors(few.value)] == ["0", "1"]
+    assert [error.field for error in field_errors(few.value)] == ["0", "1"]
     assert str(field_errors(many.value)[0]) == "has 60,000 mistakes, too many to name; send less"
 
 

@@ -167,7 +167,7 @@ async def test_a_prepared_transaction_and_a_forgotten_slot_are_named_with_the_st
         try:
             await given_job(conn)
             # Slots of other databases hold the catalogs that all share.
-            [slot] = [one for one in await holders(conn, "slot") if one.name == name]
+            [slot] = [holder for holder in await holders(conn, "slot") if holder.name == name]
         finally:
             await other.execute(f"select pg_drop_replication_slot('{name}')")
 
@@ -352,7 +352,7 @@ async def read_all_counts(pool, conn, job_ids: list[UUID]) -> list[object]:
         [one.counts for one in summaries],
         types,
         await read_tenants(conn),
-        [(one.reason, one.numbers.get("ahead")) for one in reasons],
+        [(reason.reason, reason.numbers.get("ahead")) for reason in reasons],
         listed,
     ]
 

@@ -127,7 +127,7 @@ async def reviewing(url: str, folder: Path) -> AsyncIterator[None]:
 
 
 async def _approve_reviews(conn: Any) -> bool:
-    asked = [one for one in await list_approvals(conn, status="pending") if one.kind == "intent"]
+    asked = [approval for approval in await list_approvals(conn, status="pending") if approval.kind == "intent"]
     for one in asked:
         await decide_approval(conn, one.id, True, actor=APPROVER)
     return bool(asked)

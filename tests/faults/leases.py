@@ -125,7 +125,9 @@ def leased_once(kind: str) -> Law:
 
     async def law(evidence: Evidence) -> list[str]:
         leased = Counter(
-            (one.job_id, one.attempt) for one in evidence.effects if (one.what, one.kind) == ("leased", kind)
+            (effect.job_id, effect.attempt)
+            for effect in evidence.effects
+            if (effect.what, effect.kind) == ("leased", kind)
         )
         jobs = {job_id for job_id, _ in leased}
         broken = [] if len(jobs) == COUNT else [f"{len(jobs)} {kind} jobs were leased instead of {COUNT}"]

@@ -37,7 +37,11 @@ async def charge(effect: OpenEffect) -> str:
 
 async def find_charge(key: str) -> Done | NotDone:
     """The charge with this key."""
-    made = [one.key for one in read_effects(Path(os.environ[VARIABLE])) if (one.what, one.kind) == ("charged", key)]
+    made = [
+        effect.key
+        for effect in read_effects(Path(os.environ[VARIABLE]))
+        if (effect.what, effect.kind) == ("charged", key)
+    ]
     return Done(made[0]) if made else NotDone()
 
 
@@ -77,8 +81,8 @@ async def give_money(conn: Any) -> None:
 
 async def charged_once(evidence: Evidence) -> list[str]:
     """Each effect is made, and again only after an attempt was lost: its worker may have been frozen before the call."""
-    made = Counter(one.kind for one in evidence.effects if one.what == "charged")
-    references = {one.key for one in evidence.effects if one.what == "charged"}
+    made = Counter(effect.kind for effect in evidence.effects if effect.what == "charged")
+    references = {effect.key for effect in evidence.effects if effect.what == "charged"}
     lost = {row[0] for row in await evidence.conn.fetch("select job_id from atlas.job_attempts where status = 'lost'")}
     rows = await evidence.conn.fetch("select job_id, key, state, reference from atlas.effects")
     broken = [] if len(rows) == COUNT + 1 else [f"{len(rows)} effects instead of {COUNT + 1}"]

@@ -153,7 +153,7 @@ async def register(recurring: Recurring) -> None:
 
 async def runs_recur_one_after_another(evidence: Evidence) -> list[str]:
     """Every attempt at a run begins once, and was recorded."""
-    began = Counter((one.key, one.attempt) for one in evidence.effects if one.what == "recurs")
+    began = Counter((effect.key, effect.attempt) for effect in evidence.effects if effect.what == "recurs")
     recorded = {str(row[0]) for row in await evidence.conn.fetch("select id from atlas.recurring_runs")}
     broken = [] if began else ["the recurring function never ran"]
     broken += [

@@ -45,7 +45,7 @@ class Verdict:
         return [strike for strike in self.case.strikes if strike not in self.struck]
 
     def __str__(self) -> str:
-        places = [f"  {one}: {self.texts.get(one.point.statement, '?')[:150]}" for one in self.case.strikes]
+        places = [f"  {strike}: {self.texts.get(strike.point.statement, '?')[:150]}" for strike in self.case.strikes]
         return "\n".join([f"atlas-faults replay {self.case}", *places, *(f"  broken: {one}" for one in self.broken)])
 
 

@@ -103,7 +103,7 @@ async def deciding(url: str, folder: Path) -> AsyncIterator[None]:
 
 
 async def _approve(conn: Any) -> bool:
-    asked = [one for one in await list_approvals(conn, status="pending") if one.kind == "step"]
+    asked = [approval for approval in await list_approvals(conn, status="pending") if approval.kind == "step"]
     for one in asked:
         await decide_approval(conn, one.id, True, actor=APPROVER)
     return bool(asked)

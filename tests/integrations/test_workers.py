@@ -70,7 +70,7 @@ async def results(pool: Any, owner: Any, database_url: str) -> Any:
 
 async def _finish_jobs(pool: Any, seconds: list[float]) -> list[str]:
     async with pool.acquire() as conn:
-        jobs = [NewJob("shop.query", {"seconds": one}, max_retries=0) for one in seconds]
+        jobs = [NewJob("shop.query", {"seconds": second}, max_retries=0) for second in seconds]
         ids = [made.id for made in await enqueue_many(conn, jobs, actor=DANA)]
 
     async def states() -> list[str]:

@@ -48,7 +48,7 @@ async def test_the_watchdog_keeps_what_it_finds_and_takes_it_back_when_it_is_ove
     await lose_lease(conn, worker)
     maintenance = Maintenance(pool, asyncio.Event())
     await maintenance.watch()
-    assert [(one.kind, one.subject) for one in await read_findings(conn)] == [("worker_lost", worker.id)]
+    assert [(finding.kind, finding.subject) for finding in await read_findings(conn)] == [("worker_lost", worker.id)]
 
     await conn.execute("delete from atlas.job_workers")
     await maintenance.watch()

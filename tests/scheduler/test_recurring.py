@@ -152,9 +152,9 @@ async def test_what_runs_once_is_gone_after_its_run_and_is_not_run_again_by_anot
     # Another start is another run.
     await recurring.register("acme", "tidy", NOW - DAY / 2, ONCE, noop)
     await until(lambda: conn.fetchval("select not exists (select from atlas.recurring_jobs)"))
-    assert [one.outcome for one in await list_runs(conn, (acme, "tidy"))] == ["succeeded", "succeeded"]
+    assert [run.outcome for run in await list_runs(conn, (acme, "tidy"))] == ["succeeded", "succeeded"]
     actions = await conn.fetch("select action from atlas.audit_log where entity_type = 'recurring' order by id")
-    assert [one["action"] for one in actions] == ["RECURRING_REGISTERED", "RECURRING_REMOVED"] * 2
+    assert [action["action"] for action in actions] == ["RECURRING_REGISTERED", "RECURRING_REMOVED"] * 2
 
 
 async def test_an_instance_without_the_function_tracks_it_and_leaves_it_alone(conn, recurring):
@@ -237,8 +237,8 @@ async def test_one_instance_runs_a_due_function_and_the_others_do_not_wait(conn,
     async with asyncio.timeout(60):
         while not running:
             await asyncio.sleep(0.01)
-    for one in others:
-        await one._poll()
+    for other in others:
+        await other._poll()
     go_on.set()
     await ended(conn)
 
@@ -527,7 +527,7 @@ async def test_a_function_in_a_thread_sees_the_stop_and_the_next_attempt_knows_i
 
     assert attempts == [1, 2]
     runs = await list_runs(conn, (acme, "tidy"))
-    assert [(one.outcome, one.attempt_no) for one in runs] == [("succeeded", 2), ("stopped", 1)]
+    assert [(run.outcome, run.attempt_no) for run in runs] == [("succeeded", 2), ("stopped", 1)]
 
 
 @pytest.mark.parametrize("written", [lambda: fails(), partial(lambda ctx, more: fails(), more=1)])

@@ -634,7 +634,7 @@ def expired_taken_for_approved(fixed: bool) -> Scenario:
         sim.answer_approvals(True)
         sim.always(
             "what is paid was approved",
-            lambda: "pay" not in world.done or [one.status for one in sim.approvals(run)] == ["approved"],
+            lambda: "pay" not in world.done or [approval.status for approval in sim.approvals(run)] == ["approved"],
         )
         await ends(sim, run)
 

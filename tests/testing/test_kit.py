@@ -20,7 +20,7 @@ MAIL = {"to": "ada@example.com", "subject": "Hello", "text": "How are you?"}
 @workflow("kit.two-questions")
 async def two_questions(run: Run, input: dict) -> list[bool]:
     answers = await run.gather(run.approval("first", title="1?"), run.approval("second", title="2?"))
-    return [bool(one) for one in answers]
+    return [bool(answer) for answer in answers]
 
 
 @workflow("kit.waits")
@@ -77,7 +77,7 @@ async def test_a_worker_that_dies_after_its_claim_loses_the_job_once(kit):
     assert (await kit.job(job_id)).lost_count == 1
     await kit.let_time_pass(timedelta(seconds=5))
     assert (await kit.run_due_jobs()).succeeded == 1
-    assert [one["status"] for one in await kit.attempts(job_id)] == ["lost", "succeeded"]
+    assert [attempt["status"] for attempt in await kit.attempts(job_id)] == ["lost", "succeeded"]
 
 
 async def test_a_worker_that_died_a_month_ago_loses_the_job_once(kit):
@@ -87,7 +87,7 @@ async def test_a_worker_that_died_a_month_ago_loses_the_job_once(kit):
     await kit.let_time_pass(timedelta(days=30))
     await kit.let_time_pass(timedelta(seconds=5))
     assert (await kit.run_due_jobs()).succeeded == 1
-    assert [one["status"] for one in await kit.attempts(job_id)] == ["lost", "succeeded"]
+    assert [attempt["status"] for attempt in await kit.attempts(job_id)] == ["lost", "succeeded"]
 
 
 async def test_a_lost_lease_refuses_the_outcome(kit):

@@ -97,7 +97,7 @@ def web(checkout: Path, monkeypatch) -> Path:
 def test_packages_of_npm_are_installed_once_and_again_when_the_lock_changes(web, commands):
     setup.ensure_node_packages()
     setup.ensure_node_packages()
-    assert [one[:2] for one in commands] == [["npm", "ci"]]
+    assert [command[:2] for command in commands] == [["npm", "ci"]]
 
     (web / "package-lock.json").write_text("{ }")
     setup.ensure_node_packages()
@@ -112,13 +112,13 @@ def test_the_linters_of_npm_are_left_out_unless_they_are_wanted_or_there(web, co
     (web / "package-lock.json").write_text("{ }")
     setup.ensure_node_packages()
 
-    assert ["--omit=dev" in one for one in commands] == [True, False, False]
+    assert ["--omit=dev" in command for command in commands] == [True, False, False]
 
 
 def test_the_pages_are_built_once_and_again_when_a_source_changes(web, commands):
     setup.ensure_pages()
     setup.ensure_pages()
-    assert [one[-1] for one in commands] == ["build"]
+    assert [command[-1] for command in commands] == ["build"]
 
     for name in ("src/api/schema.d.ts", "src/main.test.ts"):
         (web / name).write_text("not in the pages")

@@ -70,8 +70,10 @@ async def shapes(url: str, folder: Path) -> dict[str, str]:
             except asyncpg.PostgresError as error:
                 found[name] = f"{error}"
             else:
-                takes = ", ".join(one.name for one in prepared.get_parameters())
-                returns = ", ".join(f"{one.name} {one.type.name}" for one in prepared.get_attributes())
+                takes = ", ".join(parameter.name for parameter in prepared.get_parameters())
+                returns = ", ".join(
+                    f"{attribute.name} {attribute.type.name}" for attribute in prepared.get_attributes()
+                )
                 found[name] = f"({takes}) -> ({returns})"
     finally:
         await conn.close()

@@ -144,15 +144,17 @@ AXE_OPTIONS = "{ resultTypes: ['violations'], rules: { 'target-size': { enabled:
 def violations(page: Page, part: str = "html") -> list[str]:
     """What axe-core finds on a page that was opened with `axe=True`, or in a part of it."""
     found = page.evaluate(f"(part) => axe.run(document.querySelector(part), {AXE_OPTIONS})", part)
-    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
+    return [
+        f"{violation['id']}: {node['html'][:200]}" for violation in found["violations"] for node in violation["nodes"]
+    ]
 
 
 def serious_violations(page: Page) -> list[str]:
     """The serious and critical ones of them."""
     found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     return [
-        f"{one['id']}: {node['html'][:200]}"
-        for one in found["violations"]
-        if one["impact"] in ("serious", "critical")
-        for node in one["nodes"]
+        f"{violation['id']}: {node['html'][:200]}"
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
     ]

@@ -121,7 +121,7 @@ async def _make_jobs(site: Site) -> None:
         jobs += [NewJob("order.confirm", {"order": order}, acme, **about), NewJob("EMAIL_SEND", mail, acme, **about)]
         jobs.append(NewJob("invoice.render", {"order": order}, acme, **about))
     suppliers = ("guji", "kaffa", "guji", "kaffa", "andes")
-    jobs += [NewJob(SUPPLIER, {"supplier": one}, acme) for one in suppliers]
+    jobs += [NewJob(SUPPLIER, {"supplier": supplier}, acme) for supplier in suppliers]
     jobs += [NewJob("order.confirm", {"order": number}, other) for number in range(12)]
     long = [("invoice.render", {"order": 10_471 + n, "pages": 60, "seconds": 280 + 60 * n}) for n in range(3)]
     jobs += [NewJob(job_type, input, acme) for job_type, input in long]

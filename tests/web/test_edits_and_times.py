@@ -69,7 +69,7 @@ def test_a_pause_and_a_switch_made_elsewhere_are_not_overwritten(site: Site, vis
         expect(conflict).to_contain_text("operator@all changed this")
         expect(conflict.get_by_role("row", name="Reason the disk is full a short look")).to_be_visible()
         expect(dialog.get_by_label("Reason")).to_have_value("a short look")
-        assert [one["reason"] for one in other.get("/pauses").json()["items"]] == ["the disk is full"]
+        assert [item["reason"] for item in other.get("/pauses").json()["items"]] == ["the disk is full"]
         dialog.get_by_role("button", name="Replace with mine").click()
         expect(page.get_by_role("row").filter(has_text="a short look")).to_be_visible()
 

@@ -256,8 +256,8 @@ async def test_the_log_of_a_snoozed_attempt_is_kept(pool, given, drain):
     [job_id] = await given("logs.talks", {"snoozes": True})
     await drain("logs.talks")
     attempts = await list_attempts(pool, job_id)
-    assert [one["outcome"] for one in attempts] == ["snoozed", None]
-    assert all("reading month=3" in one["log_tail"] for one in attempts)
+    assert [attempt["outcome"] for attempt in attempts] == ["snoozed", None]
+    assert all("reading month=3" in attempt["log_tail"] for attempt in attempts)
 
 
 async def test_a_handler_that_logs_nothing_has_no_row_of_its_own(pool, given, drain):
@@ -349,9 +349,9 @@ async def test_a_handler_that_logs_without_end_floods_neither_the_log_nor_the_ev
         logging.getLogger().removeHandler(written)
     # Every second line is one of `ctx.log`, which the tests do not send to the standard library's logging.
     assert len(written.lines) == (100 + 50) // 2
-    warning = [one for one in lines if "logs too much" in one["event"]]
+    warning = [line for line in lines if "logs too much" in line["event"]]
     assert [one["job_id"] for one in warning] == [str(flooded)]
-    assert len([one for one in lines if one["event"] == "line"]) == (100 + 50) // 2
+    assert len([line for line in lines if line["event"] == "line"]) == (100 + 50) // 2
     [attempt] = await list_attempts(pool, flooded)
     assert "n=0\n" in attempt["log_tail"]
     assert attempt["log_tail"].rstrip().endswith("line 999")

@@ -34,20 +34,20 @@ def fresh() -> None:
 
 @job("batch.index", batch_size=4)
 async def index(documents: list[Document]) -> list[dict[str, int]]:
-    CALLS.append([one.n for one in documents])
-    return [{"n": 2 * one.n} for one in documents]
+    CALLS.append([document.n for document in documents])
+    return [{"n": 2 * document.n} for document in documents]
 
 
 @job("batch.plain")
 def index_plain(documents: list[dict[str, Any]], contexts: list[JobContext]) -> None:
-    CALLS.append([one["n"] for one in documents])
+    CALLS.append([document["n"] for document in documents])
     contexts[0].log.info("indexing", thread=threading.current_thread().name, attempts=[c.attempt for c in contexts])
 
 
 @job("batch.mixed", max_retries=1)
 async def mixed(documents: list[Document]) -> list[Any]:
     outcomes: list[Any] = [{"ok": True}, PermanentError("not this one"), RetryAfter(3600), ValueError("odd")]
-    return [outcomes[one.n] for one in documents]
+    return [outcomes[document.n] for document in documents]
 
 
 @job("batch.fails", max_retries=0)
@@ -62,7 +62,7 @@ async def short(documents: list[Document]) -> list[int]:
 
 @job("batch.slow", timeout=0.3, max_retries=0)
 async def slow(documents: list[Document]) -> None:
-    CALLS.append([one.n for one in documents])
+    CALLS.append([document.n for document in documents])
     try:
         await asyncio.sleep(60)
     finally:
@@ -71,15 +71,15 @@ async def slow(documents: list[Document]) -> None:
 
 @job("batch.waits")
 async def waits(documents: list[Document]) -> None:
-    CALLS.append([one.n for one in documents])
+    CALLS.append([document.n for document in documents])
     while len(ENDED) == 0:
         await asyncio.sleep(0.01)
 
 
 @job("batch.lingers")
 def lingers(documents: list[Document], contexts: list[JobContext]) -> None:
-    CALLS.append([one.n for one in documents])
-    while not all(one.cancelled for one in contexts):
+    CALLS.append([document.n for document in documents])
+    while not all(context.cancelled for context in contexts):
         time.sleep(0.01)
     ENDED.append("lingers")
 

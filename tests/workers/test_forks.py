@@ -36,7 +36,7 @@ async def test_a_forked_child_that_leaves_its_handler_ends_and_the_bystanders_ru
 ):
     bystanders = await given("fork.bystander", *({} for _ in range(20)))
     behaviours = ("returns", "raises", "awaits", "uses_pool", "exits", "executes")
-    await given("fork.async", *({"child": one} for one in behaviours))
+    await given("fork.async", *({"child": behaviour} for behaviour in behaviours))
     await given("fork.thread", {})
     async with workers(database_url, 1, types=TYPES, **OPTIONS) as [one]:
         await eventually(UNFINISHED, equals=0)
@@ -58,7 +58,7 @@ async def test_a_forked_child_that_leaves_its_handler_ends_and_the_bystanders_ru
 async def test_handlers_use_multiprocessing_and_subprocess_as_anywhere_else(pool, database_url, given, eventually):
     """A signal for a child does not reach the worker, and the child may run an event loop of its own."""
     methods = ("fork", "spawn", "forkserver")
-    await given("fork.multiprocessing", *({"method": one} for one in methods))
+    await given("fork.multiprocessing", *({"method": method} for method in methods))
     await given("fork.subprocess", {})
     async with workers(database_url, 1, types=TYPES, **OPTIONS) as [one]:
         await eventually(UNFINISHED, equals=0, within=120)

@@ -147,7 +147,7 @@ async def test_a_heartbeat_on_a_dead_connection_is_repeated_over_another_before_
     worker.stop()
     await asyncio.wait_for(running, 20)
     await through.close()
-    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
+    assert [attempt["status"] for attempt in await list_attempts(pool, job_id)] == ["succeeded"]
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ async def test_an_outcome_is_recorded_when_only_the_connections_of_the_claim_loo
     worker.stop()
     await asyncio.wait_for(running, 20)
     await through.close()
-    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["succeeded"]
+    assert [attempt["status"] for attempt in await list_attempts(pool, job_id)] == ["succeeded"]
 
 
 @pytest.mark.long
@@ -199,8 +199,8 @@ async def test_a_canceled_job_whose_claim_was_lost_on_the_way_is_canceled(pool, 
         worker._claim_loop.reconcile()
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="canceled")
     events = await pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))
-    assert [one["action"] for one in events][-1] == "JOB_CANCELED"
-    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["canceled"]
+    assert [event["action"] for event in events][-1] == "JOB_CANCELED"
+    assert [attempt["status"] for attempt in await list_attempts(pool, job_id)] == ["canceled"]
 
 
 async def test_a_job_requeued_and_claimed_by_one_call_whose_response_was_lost_goes_back(

@@ -69,7 +69,7 @@ async def test_a_job_is_traced_from_the_code_that_enqueues_it_to_its_handler(poo
     await drain("trace.works")
     assert family(spans) == {"order": None, "enqueue trace.works": "order", "run trace.works": "enqueue trace.works"}
     found = await get_job(pool, made.id)
-    [run] = [one for one in spans.get_finished_spans() if one.name == "run trace.works"]
+    [run] = [span for span in spans.get_finished_spans() if span.name == "run trace.works"]
     assert found.output["here"].startswith(f"00-{run.context.trace_id:032x}-{run.context.span_id:016x}-")
     assert found.output["sent"] == "traceparent"
     assert run.attributes["atlas.job_id"] == str(made.id)
@@ -79,7 +79,7 @@ async def test_a_job_is_traced_from_the_code_that_enqueues_it_to_its_handler(poo
 async def test_a_failure_is_on_its_span(pool, given, drain, spans):
     await given("trace.fails")
     await drain("trace.fails")
-    [run] = [one for one in spans.get_finished_spans() if one.name == "run trace.fails"]
+    [run] = [span for span in spans.get_finished_spans() if span.name == "run trace.fails"]
     assert (run.status.status_code, run.status.description) == (trace.StatusCode.ERROR, "ValueError: no paper")
     [event] = run.events
     assert event.attributes["exception.type"] == "ValueError"
@@ -95,7 +95,7 @@ async def test_a_run_its_steps_and_its_jobs_are_one_trace(pool, drain, spans):
     assert names["run trace.brief"] == "request trace.brief"
     assert names["step collect"] == "run trace.brief"
     assert "run trace.works" in names
-    assert len({one.context.trace_id for one in spans.get_finished_spans()}) == 1
+    assert len({span.context.trace_id for span in spans.get_finished_spans()}) == 1
 
 
 async def test_a_correlation_id_of_the_callers_own_is_kept(pool, given, drain, spans):
@@ -108,7 +108,7 @@ async def test_a_correlation_id_of_the_callers_own_is_kept(pool, given, drain, s
 async def test_a_traceparent_that_the_caller_gives_is_gone_on_with(pool, given, drain, spans):
     await given("trace.works", correlation_id=CALLER)
     await drain("trace.works")
-    [run] = [one for one in spans.get_finished_spans() if one.name == "run trace.works"]
+    [run] = [span for span in spans.get_finished_spans() if span.name == "run trace.works"]
     assert f"{run.context.trace_id:032x}" == CALLER.split("-")[1]
     assert f"{run.parent.span_id:016x}" == CALLER.split("-")[2]
 

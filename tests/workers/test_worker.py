@@ -93,7 +93,7 @@ async def test_a_failing_handler_is_retried_and_ends_as_a_dead_letter(pool, give
     found = await row(pool, job_id)
     assert (found["status"], found["retry_count"], found["dead_lettered_at"] is not None) == ("failed", 3, True)
     attempts = await list_attempts(pool, job_id)
-    assert [one["status"] for one in attempts] == ["failed"] * 3
+    assert [attempt["status"] for attempt in attempts] == ["failed"] * 3
     assert "ValueError: no paper" in attempts[0]["error_text"]
 
 
@@ -160,7 +160,7 @@ async def test_large_outputs_are_recorded_in_calls_of_bounded_size(pool, given, 
     sizes = []
 
     async def watched(conn, claimant, finishes=(), **more):
-        sizes.append(sum(len(one.output) for one in finishes))
+        sizes.append(sum(len(finish.output) for finish in finishes))
         return await finish_and_claim(conn, claimant, finishes, **more)
 
     monkeypatch.setattr("atlas.workers.claims.claim_loop.finish_and_claim", watched)
@@ -184,14 +184,14 @@ async def test_input_that_does_not_fit_fails_for_good_with_field_and_reason(pool
 async def test_a_handler_that_outlasts_its_time_is_stopped(pool, given, drain):
     [job_id] = await given("test.slow", max_retries=0)
     await drain()
-    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
+    assert [attempt["status"] for attempt in await list_attempts(pool, job_id)] == ["timeout"]
     assert "did not end within 0.2 s" in orjson.loads((await row(pool, job_id))["error"])["message"]
 
 
 async def test_a_thread_that_outlasts_its_timeout_is_recorded_and_asked_to_stop(pool, given, drain):
     [job_id] = await given("test.stubborn", max_retries=0)
     await drain()
-    assert [one["status"] for one in await list_attempts(pool, job_id)] == ["timeout"]
+    assert [attempt["status"] for attempt in await list_attempts(pool, job_id)] == ["timeout"]
 
 
 async def test_a_thread_that_outlasts_its_attempt_still_logs_no_secret(pool, given, serving):
@@ -377,7 +377,7 @@ async def test_stopping_lets_running_jobs_end_and_gives_back_the_rest_uncounted(
     counts = await pool.fetch(
         "select status::text, count(*), max(retry_count), max(lost_count) from atlas.jobs group by 1 order by 1"
     )
-    assert [tuple(one) for one in counts] == [("queued", 4, 0, 0), ("succeeded", 2, 0, 0)]
+    assert [tuple(count) for count in counts] == [("queued", 4, 0, 0), ("succeeded", 2, 0, 0)]
 
 
 async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(pool, given, serving, eventually):
@@ -393,7 +393,7 @@ async def test_what_outlasts_the_grace_time_is_requeued_uncounted_and_at_once(po
         0,
         None,
     )
-    assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
+    assert [attempt["outcome"] for attempt in await list_attempts(pool, job_id)] == ["released"]
     assert await pool.fetchval("select count(*) from atlas.job_workers where dead_at is null") == 0
 
 
@@ -618,7 +618,7 @@ async def test_what_was_claimed_while_the_worker_is_stopped_goes_back_untouched(
         await stopped.wait()
     found = await row(pool, job_id)
     assert (found["status"], found["retry_count"], found["lost_count"]) == ("queued", 0, 0)
-    assert [one["outcome"] for one in await list_attempts(pool, job_id)] == ["released"]
+    assert [attempt["outcome"] for attempt in await list_attempts(pool, job_id)] == ["released"]
 
 
 @pytest.mark.long
@@ -735,7 +735,7 @@ async def test_a_job_lost_twice_runs_alone(pool, given, serving, eventually):
     async with serving(concurrency=10):
         await eventually("select count(*) from atlas.jobs where status = 'succeeded'", equals=6)
     assert MET[str(lost_twice)] == set()
-    assert all(MET[str(one)] for one in others)
+    assert all(MET[str(other)] for other in others)
 
 
 async def test_a_worker_holds_back_for_a_job_lost_twice_only_while_it_waits(

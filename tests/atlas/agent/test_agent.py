@@ -389,7 +389,7 @@ async def test_a_killed_agents_command_dies_and_its_job_is_requeued(box):
         job = await box.becomes(job_id, "succeeded")
 
     assert (job.attempt_count, job.lost_count) == (2, 1)
-    assert [one["status"] for one in await list_attempts(box.conn, job_id)] == ["lost", "succeeded"]
+    assert [attempt["status"] for attempt in await list_attempts(box.conn, job_id)] == ["lost", "succeeded"]
 
 
 @pytest.mark.long

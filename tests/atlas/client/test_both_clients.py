@@ -167,14 +167,14 @@ def test_a_program_without_an_event_loop_starts_work_in_every_way(sync):
 
 async def test_an_action_on_many_jobs_is_waited_for(atlas, sync):
     jobs = await atlas.enqueue_many([JobRequest(job_type="x.work", input={"n": n}) for n in range(3)])
-    slow = await atlas.begin_bulk_action("cancel", ids=[one.id for one in jobs], rate_per_second=0.01, reason="late")
+    slow = await atlas.begin_bulk_action("cancel", ids=[job.id for job in jobs], rate_per_second=0.01, reason="late")
     with pytest.raises(NotEnded, match="Bulk action .* has not ended within 0.1 s"):
         await atlas.wait_for_bulk_action(slow, timeout=0.1)
     waiting = asyncio.create_task(asyncio.to_thread(sync.wait_for_bulk_action, slow.id, timeout=30))
     await atlas.cancel_bulk_action(slow.id)
 
     assert (await waiting).status == (await atlas.wait_for_bulk_action(slow, timeout=30)).status == "canceled"
-    assert [(await atlas.get_job(one.id)).status for one in jobs].count("canceled") == 1
+    assert [(await atlas.get_job(job.id)).status for job in jobs].count("canceled") == 1
 
 
 DOCUMENT = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}

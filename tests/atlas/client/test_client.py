@@ -78,7 +78,7 @@ async def test_a_job_is_enqueued_found_explained_canceled_and_retried(at, conn):
     assert (await atlas.explain_job(made.id)).reason == "no_worker"
     assert (await atlas.explain_job(made)).reason == "no_worker"
     assert [attempt async for attempt in atlas.list_job_attempts(made)] == []
-    assert [one.reason for one in (await atlas.explain_jobs(id=[made])).items] == ["no_worker"]
+    assert [item.reason for item in (await atlas.explain_jobs(id=[made])).items] == ["no_worker"]
     assert [one async for one in atlas.list_job_attempts(str(made.id))] == []
     assert (await atlas.cancel_job(made.id)).verdict == "canceled"
     await atlas.retry_job(made.id)
@@ -122,8 +122,8 @@ async def test_attempts_and_workers_are_fetched_over_all_their_pages(at, conn):
     attempts = at("acme", "tenant_admin").list_job_attempts(made.id)
     pages = [page.items async for page in attempts.pages(limit=3)]
     assert [[one.attempt_no for one in page] for page in pages] == [[1, 2, 3], [4, 5, 6], [7]]
-    assert [one.attempt_no async for one in attempts] == list(range(1, 8))
-    assert {one.worker_id async for one in at().list_workers()} == {f"w{n}" for n in range(1, 8)}
+    assert [attempt.attempt_no async for attempt in attempts] == list(range(1, 8))
+    assert {worker.worker_id async for worker in at().list_workers()} == {f"w{n}" for n in range(1, 8)}
     first = await at().list_workers().page(limit=2)
     assert len(first.items) == 2
     assert await at().list_workers().page(limit=2, cursor=first.next_cursor) != first
@@ -321,7 +321,7 @@ async def test_the_live_view_resumes_after_a_lost_connection_with_what_was_misse
 
     assert isinstance(hello, Hello)
     assert isinstance(received, Events)
-    assert [(one.event, one.job_id) for one in received.events if isinstance(one, JobEvent)] == [
+    assert [(event.event, event.job_id) for event in received.events if isinstance(event, JobEvent)] == [
         ("job.created", first.id)
     ]
     assert isinstance(later[0], Hello)

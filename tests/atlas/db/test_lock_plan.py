@@ -31,7 +31,7 @@ async def test_each_migration_names_the_tables_it_locks_who_waits_and_for_how_lo
 
     steps = await plan_locks(empty_url, [APPLIED, *PENDING])
 
-    found = {step.name: [(one.table, one.who_waits, one.work) for one in step.locks] for step in steps}
+    found = {step.name: [(lock.table, lock.who_waits, lock.work) for lock in step.locks] for step in steps}
     assert found == {
         "2_column": [("a", "all wait", "its definition changes")],
         # Its references are checked again.

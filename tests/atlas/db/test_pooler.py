@@ -94,7 +94,7 @@ async def test_jobs_are_enqueued_claimed_and_verified(pooled, pooler_url):
     async with pooled.acquire() as conn:
         report = await verify(conn, [])
     assert report.unsealed >= 300
-    assert {one.kind for one in report.findings} <= {"stale", "unsealed"}
+    assert {finding.kind for finding in report.findings} <= {"stale", "unsealed"}
 
 
 @pytest.mark.long

@@ -78,7 +78,7 @@ async def test_two_installations_share_a_database_and_a_hostile_search_path(data
         assert '"status": "queued"' in await atlas("status", **theirs)
         assert '"status": "queued"' not in await atlas("status", **ours)
         slugs = [
-            [one["slug"] for one in json.loads(await atlas("tenant", "list", **each))["tenants"]]
+            [tenant["slug"] for tenant in json.loads(await atlas("tenant", "list", **each))["tenants"]]
             for each in (ours, theirs)
         ]
         assert slugs == [["system"], ["acme", "system"]]

@@ -64,20 +64,20 @@ async def test_a_value_that_is_more_than_a_parameter_is_composed_each_time(db, c
         await db.tenant.create({"slug": f"t{number}", "name": name})
     for text, found in (("a%", ["a%"]), ("a", ["a%", "ab"]), ("_", ["A_"])):
         rows = await db.tenant.find_many(where={"name": {"contains": text}}, order={"slug": "asc"})
-        assert [one.name for one in rows] == found
+        assert [row.name for row in rows] == found
     for mode, found in (("insensitive", 3), ("default", 2), ("insensitive", 3)):
         assert await db.tenant.count(where={"name": {"startswith": "a", "mode": mode}}) == found
     for take in (1, -1, 2, -2, 0):
         rows = await db.tenant.find_many(take, where={"slug": {"not": "system"}}, order={"slug": "asc"})
         slugs = ["t0", "t1", "t2"]
-        assert [one.slug for one in rows] == (slugs[:take] if take >= 0 else slugs[take:])
+        assert [row.slug for row in rows] == (slugs[:take] if take >= 0 else slugs[take:])
 
 
 async def test_two_values_that_are_one_object_are_told_apart_later(db, composed):
     await given_tenants(db, "a", "b")
     for low, high, found in (("a", "a", ["a"]), ("a", "b", ["a", "b"]), ("b", "a", [])):
         rows = await db.tenant.find_many(where={"slug": {"lte": high, "gte": low}}, order={"slug": "asc"})
-        assert [one.slug for one in rows] == found
+        assert [row.slug for row in rows] == found
 
 
 async def test_wrong_values_of_a_known_shape_are_refused_as_ever(db, composed):

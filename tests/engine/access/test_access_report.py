@@ -40,7 +40,7 @@ async def acme(owner):
 
 
 def rows(report, *names):
-    return {tuple(getattr(one, name) for name in names) for one in report.credentials}
+    return {tuple(getattr(credential, name) for name in names) for credential in report.credentials}
 
 
 async def test_credentials_that_were_valid_in_the_month_are_listed_and_the_dormant_are_marked(owner, acme):
@@ -95,7 +95,11 @@ async def test_grants_are_listed_also_those_that_were_revoked_in_the_month(owner
         await revoke_enqueue(owner, login, actor=DANA)
     finally:
         await owner.execute(f"drop role {login}")
-    grants = {(one.subject, one.scope, one.ends_at is None) for one in report.credentials if one.kind == "grant"}
+    grants = {
+        (credential.subject, credential.scope, credential.ends_at is None)
+        for credential in report.credentials
+        if credential.kind == "grant"
+    }
     assert grants == {(f"db:{login}", "a.work", True), (f"db:{login}", "b.work", False)}
     assert ("login", f"db:{login}", "atlas_enqueuer") in rows(logins, "kind", "subject", "role")
 

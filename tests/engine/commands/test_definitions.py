@@ -114,7 +114,7 @@ async def test_a_key_that_is_taken_is_a_conflict(conn):
     await conn.execute("insert into atlas.job_types (key) values ('report.build')")
     with pytest.raises(Conflict, match="a job type that a handler serves"):
         await add_definition(conn, {**SYNC, "key": "report.build"}, actor=DANA)
-    assert [one.spec.key for one in await list_definitions(conn)] == ["sync-dropbox"]
+    assert [definition.spec.key for definition in await list_definitions(conn)] == ["sync-dropbox"]
 
 
 async def test_a_handler_cannot_take_the_key_of_a_definition(conn):
@@ -240,7 +240,7 @@ async def test_an_edit_changes_what_it_names_and_is_checked_as_a_whole(conn):
     assert (await disable_definition(conn, "sync-dropbox", actor=DANA)).spec.is_active is False
     assert await actions(conn, made.id) == ["DEFINITION_ADDED", *["DEFINITION_EDITED"] * 4, "DEFINITION_DISABLED"]
     facts = await conn.fetch("select meta from atlas.audit_log where action = 'DEFINITION_EDITED' order by id")
-    changed = [orjson.loads(one["meta"])["changed"] for one in facts]
+    changed = [orjson.loads(fact["meta"])["changed"] for fact in facts]
     assert changed == [["timeout_seconds"], ["max_retries"], ["limits"], ["limits"]]
 
 

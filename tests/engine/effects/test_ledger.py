@@ -84,7 +84,7 @@ async def test_an_effect_goes_into_history_with_its_job_and_can_be_settled_there
     for effect_id in (done, doubt):
         assert "effects_history_" in await conn.fetchval(PLACE, effect_id)
     assert await find_effect(conn, done) == before
-    assert [one.id for one in await list_effects(conn, job_id=first.id)] == [done]
+    assert [effect.id for effect in await list_effects(conn, job_id=first.id)] == [done]
 
     # A provider's list settles it, however old it is; so does erasing.
     settled = await settle_effect(conn, doubt, "done", reference="ch_9", actor=DANA)

@@ -206,7 +206,7 @@ async def test_a_tenants_action_touches_its_own_jobs_alone(conn):
     assert by_filter.verdicts == {"deleted": 2}
     assert {row["id"] for row in await conn.fetch("select id from atlas.jobs")} == set(foreign)
     assert own
-    assert [one.id for one in await list_bulk_actions(conn, tenant_id=mine)] == [by_filter.id, by_ids.id]
+    assert [action.id for action in await list_bulk_actions(conn, tenant_id=mine)] == [by_filter.id, by_ids.id]
     with pytest.raises(NotFound):
         await find_bulk_action(conn, by_ids.id, tenant_id=other)
     with pytest.raises(NotFound):

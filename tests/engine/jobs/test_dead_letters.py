@@ -65,7 +65,7 @@ async def test_all_dead_letters_are_counted_and_the_cause_of_the_newest_of_any_t
     ]
     assert (found.count, found.complete) == (6_001, True)
     assert [group.count for group in (await groups(conn, tenant_id=old)).items] == [6_000]
-    everywhere = {one.tenant_id: one.count for group in (await groups(conn)).items for one in group.tenants}
+    everywhere = {tenant.tenant_id: tenant.count for group in (await groups(conn)).items for tenant in group.tenants}
     assert everywhere == {old: 6_000, other: 1}
     assert [group.count for group in (await groups(conn, tenant_id=other)).items] == [1]
 

@@ -90,7 +90,7 @@ async def test_successes_keep_the_facts_of_each(conn, with_bytes):
     jobs = await claim(conn, worker, limit=3)
     notes = [Notes(audit_meta={"n": n}) if n < with_bytes else None for n in range(3)]
     outcomes = [succeed(job, worker.id, f'{{"pages": {n}}}', "JOB_SUCCEEDED", notes[n]) for n, job in enumerate(jobs)]
-    assert [one.body is not None for one in outcomes] == [n < with_bytes for n in range(3)]
+    assert [outcome.body is not None for outcome in outcomes] == [n < with_bytes for n in range(3)]
     assert (await finish(conn, worker, outcomes)).lost == []
 
     for n, job in enumerate(jobs):

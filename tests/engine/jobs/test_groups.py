@@ -68,7 +68,7 @@ async def test_a_group_ends_with_its_last_job_and_one_job_follows_with_the_count
     assert (ended.then_job_id, ended.ended_counts) == (job["id"], counts)
     assert ended.ended_at is not None
     assert await actions(conn, group_id) == ["GROUP_CREATED", "GROUP_ENDED"]
-    assert [one.id for one in await list_groups(conn)] == [group_id]
+    assert [group.id for group in await list_groups(conn)] == [group_id]
 
 
 async def test_a_group_without_jobs_ends_at_once(conn):

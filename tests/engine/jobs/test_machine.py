@@ -135,7 +135,7 @@ class Life(RuleBasedStateMachine):
         else:
             assert verdict == one.status
 
-    @precondition(lambda self: any(one.status == "queued" and not one.due for one in self.jobs.values()))
+    @precondition(lambda self: any(job.status == "queued" and not job.due for job in self.jobs.values()))
     @rule(data=st.data())
     def time_passes(self, data):
         waiting = sorted(key for key, one in self.jobs.items() if one.status == "queued" and not one.due)

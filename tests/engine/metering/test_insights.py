@@ -88,13 +88,13 @@ async def test_every_number_is_that_of_the_jobs(conn, tenants, given_a_day):
         start = datetime.now(UTC) - timedelta(hours=2)
         found = await read_insights(conn, InsightsQuery(start=start, step=step))
         assert numbers(found.total) == both
-        assert {one.job_type: numbers(one) for one in found.groups} == {"mail": ACME, "report": GLOBEX}
+        assert {group.job_type: numbers(group) for group in found.groups} == {"mail": ACME, "report": GLOBEX}
         assert sum(point.attempts for point in found.points) == both["attempts"]
     found = await read_insights(conn, InsightsQuery(by="tenant"))
-    assert {one.tenant: numbers(one) for one in found.groups} == {"acme": ACME, "globex": GLOBEX}
-    assert [one.tenant_id for one in found.groups] == [acme, globex]
+    assert {group.tenant: numbers(group) for group in found.groups} == {"acme": ACME, "globex": GLOBEX}
+    assert [group.tenant_id for group in found.groups] == [acme, globex]
     own = await read_insights(conn, InsightsQuery(globex, by="tenant"))
-    assert (numbers(own.total), [one.tenant for one in own.groups]) == (GLOBEX, ["globex"])
+    assert (numbers(own.total), [group.tenant for group in own.groups]) == (GLOBEX, ["globex"])
     assert numbers((await read_insights(conn, InsightsQuery(job_type="mail", by="all"))).total) == ACME
     assert (await read_insights(conn, InsightsQuery(acme, job_type="report"))).groups == []
 

@@ -36,18 +36,18 @@ async def test_the_slowest_steps_come_first_with_their_percentiles_and_shares(co
     await given_run(conn, other.id, "payout", check=1000.0)
 
     found = await read_step_times(conn, StepTimesQuery(acme.id))
-    shown = [(one.workflow, one.step, one.count, one.failed, one.p50, one.total_seconds) for one in found.items]
+    shown = [(item.workflow, item.step, item.count, item.failed, item.p50, item.total_seconds) for item in found.items]
     assert shown == [
         ("payout", "mail", 3, 0, 18.0, 54.0),
         ("order", "fails", 1, 1, 40.0, 40.0),
         ("payout", "check", 3, 0, 2.0, 6.0),
     ]
-    assert [one.share for one in found.items] == pytest.approx([0.54, 0.4, 0.06])
+    assert [item.share for item in found.items] == pytest.approx([0.54, 0.4, 0.06])
     assert found.items[0].p95 == pytest.approx(26.1)
     assert (found.runs, found.is_sampled) == (4, False)
 
     of_one = await read_step_times(conn, StepTimesQuery(acme.id, workflow="payout"))
-    assert [one.step for one in of_one.items] == ["mail", "check"]
+    assert [item.step for item in of_one.items] == ["mail", "check"]
     # An operator sees all tenants; a time before the runs has none.
     assert (await read_step_times(conn, StepTimesQuery())).items[0].p50 == pytest.approx(501.0, abs=500)
     early = found.start - timedelta(days=7)
@@ -56,7 +56,7 @@ async def test_the_slowest_steps_come_first_with_their_percentiles_and_shares(co
     # Of more runs than it reads, it reads the newest, and says so.
     monkeypatch.setattr(step_times, "MAX_RUNS", 1)
     newest = await read_step_times(conn, StepTimesQuery(acme.id))
-    assert ([one.step for one in newest.items], newest.is_sampled) == (["fails"], True)
+    assert ([item.step for item in newest.items], newest.is_sampled) == (["fails"], True)
     with pytest.raises(InvalidInput, match="31 days"):
         await read_step_times(conn, StepTimesQuery(acme.id, found.end - timedelta(days=40), found.end))
 
@@ -71,5 +71,5 @@ async def test_the_steps_that_run_jobs_of_a_type_are_found_by_it(conn):
     )
     await conn.execute(STEP, run_id, 9, acme.id, "mail", "job", "succeeded", 3.0, job_id)
     found = await read_step_times(conn, StepTimesQuery(acme.id, job_type="mail.send"))
-    assert [(one.step, one.kind, one.share) for one in found.items] == [("mail", "job", 1.0)]
+    assert [(item.step, item.kind, item.share) for item in found.items] == [("mail", "job", 1.0)]
     assert (await read_step_times(conn, StepTimesQuery(acme.id, job_type="other"))).items == []

@@ -88,7 +88,7 @@ async def test_a_run_whose_process_died_is_lost_audited_and_tried_again(conn, ke
     assert await finish_run(conn, run, outcome="succeeded") is None
     again = await claim(conn, key, by="takes over")
     assert (again.attempt, (await list_runs(conn, key))[0].due_at) == (2, lost.due_at)
-    assert [one[1:] for one in await failures(conn)] == [("lost", "1", "dies")]
+    assert [failure[1:] for failure in await failures(conn)] == [("lost", "1", "dies")]
 
 
 @pytest.mark.parametrize("repeat", [DAY, timedelta()])
@@ -125,7 +125,7 @@ async def test_a_process_that_dies_while_its_function_is_removed_is_not_running_
     await lose(conn)
     await sweep_runs(conn)
 
-    assert [one.outcome for one in await list_runs(conn, key)] == ["lost"]
+    assert [run.outcome for run in await list_runs(conn, key)] == ["lost"]
 
 
 async def test_a_function_that_is_registered_anew_during_its_run_does_not_run_twice_at_a_time(conn, key):

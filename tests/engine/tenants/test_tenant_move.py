@@ -141,7 +141,7 @@ async def test_nothing_of_a_tenant_that_moves_changes_where_it_was(cells, tmp_pa
         with pytest.raises(TenantMoved, match="Use https://new.example") as told:
             await act()
         assert told.value.to == "https://new.example"
-    [held] = [one for one in await list_pauses(conn) if one.kind == "tenant"]
+    [held] = [pause for pause in await list_pauses(conn) if pause.kind == "tenant"]
     with pytest.raises(TenantMoved):
         await resume(conn, held.id, actor=DANA)
     with pytest.raises(asyncpg.PostgresError, match="moves to another installation"):
@@ -189,7 +189,7 @@ async def test_a_canceled_move_lets_the_tenant_go_on_and_a_repeated_export_is_th
     assert canceled.moving_at is None
     with pytest.raises(Conflict, match="is not being moved"):
         await cancel_move(old.conn, acme, actor=DANA)
-    [held] = [one for one in await list_pauses(old.conn) if one.kind == "tenant"]
+    [held] = [pause for pause in await list_pauses(old.conn) if pause.kind == "tenant"]
     await resume(old.conn, held.id, actor=DANA)
     await enqueue(old.conn, NewJob("t", {}, acme.id), actor=DANA)
     assert await old.findings() == (set(), [])
@@ -237,7 +237,9 @@ async def test_a_moved_tenant_is_removed_without_canceling_what_goes_on_elsewher
     )
     broken = await verify(old.conn, old.installation.keys, old.installation.notes)
     assert kinds(broken) == {"row"}
-    assert all(f"Part 2 of the audit log that tenant {acme.id} brought" in one.message for one in broken.findings)
+    assert all(
+        f"Part 2 of the audit log that tenant {acme.id} brought" in finding.message for finding in broken.findings
+    )
 
 
 @pytest.mark.long

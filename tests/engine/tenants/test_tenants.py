@@ -123,7 +123,7 @@ async def test_a_tenant_may_keep_a_kind_for_ever_and_no_unknown_kind(conn):
     edited = await edit_tenant(conn, acme, {"retention": {"jobs": None, "steps": 7}}, actor=ALICE)
     with pytest.raises(InvalidInput) as refused:
         await edit_tenant(conn, acme, {"retention": {"job": 7, "events": 0}}, actor=ALICE)
-    [ages] = [one for one in await read_ages(conn) if one.tenant_id == acme.id]
+    [ages] = [age for age in await read_ages(conn) if age.tenant_id == acme.id]
 
     assert edited.retention == {"jobs": None, "steps": 7}
     assert (ages.before("jobs"), ages.before("steps")) == (None, ages.now - timedelta(days=7))

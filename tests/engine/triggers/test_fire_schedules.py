@@ -154,7 +154,7 @@ async def test_many_schedules_that_catch_up_go_in_several_transactions(conn, acm
     rounds = [(await fire_due(conn)).fired for _ in range(5)]
 
     assert rounds == [50, 50, 44, 0, 0]
-    assert [len(await jobs_of(conn, one)) for one in triggers] == [36] * 4
+    assert [len(await jobs_of(conn, trigger)) for trigger in triggers] == [36] * 4
 
 
 async def test_schedules_whose_templates_take_long_go_in_several_transactions(conn, acme, owner, monkeypatch):
@@ -166,7 +166,7 @@ async def test_schedules_whose_templates_take_long_go_in_several_transactions(co
     rounds = [(await fire_due(conn)).fired for _ in range(4)]
 
     assert rounds == [2, 2, 2, 0]
-    assert [len(await jobs_of(conn, one)) for one in triggers] == [2] * 3
+    assert [len(await jobs_of(conn, trigger)) for trigger in triggers] == [2] * 3
 
 
 @pytest.mark.parametrize(("policy", "count"), [("skip", 0), ("latest", 1), ("all", 2)])

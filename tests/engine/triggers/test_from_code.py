@@ -45,7 +45,7 @@ def given_cron(cron: str | None, name: str = "report", **chosen: Any) -> None:
 
 async def stored(pool) -> list[tuple[str, str | None, str | None]]:
     async with pool.acquire() as conn:
-        return [(one.cron_expr, one.timezone, one.declared_by) for one in await list_triggers(conn)]
+        return [(trigger.cron_expr, trigger.timezone, trigger.declared_by) for trigger in await list_triggers(conn)]
 
 
 async def audited(pool) -> list[tuple[str, str]]:
@@ -75,12 +75,12 @@ async def test_what_people_made_or_paused_stays_as_it_is(pool):
     given_cron("0 7 * * *")
     await sync_code_schedules(pool)
     async with pool.acquire() as conn:
-        [ours] = [one for one in await list_triggers(conn) if one.id != theirs.id]
+        [ours] = [trigger for trigger in await list_triggers(conn) if trigger.id != theirs.id]
         await edit_trigger(conn, ours.id, {"is_enabled": False}, actor=DANA)
     given_cron("0 9 * * *")
     await sync_code_schedules(pool)
     async with pool.acquire() as conn:
-        found = {one.id: one for one in await list_triggers(conn)}
+        found = {trigger.id: trigger for trigger in await list_triggers(conn)}
     assert (found[ours.id].cron_expr, found[ours.id].is_enabled) == ("0 9 * * *", False)
     assert found[theirs.id] == theirs
 

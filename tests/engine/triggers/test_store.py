@@ -194,7 +194,7 @@ async def test_a_target_that_is_not_published_yet_is_marked(conn, acme):
     await conn.execute("insert into atlas.job_types (key) values ('report.build')")
     document = {"key": "greet", "steps": [{"id": "wait", "sleep": "10m"}]}
     await save_workflow(conn, document, actor=DANA, tenant_id=await given_tenant(conn, "other", "UTC"))
-    found = {one.id: one.target_exists for one in await list_triggers(conn, tenant_id=acme)}
+    found = {trigger.id: trigger.target_exists for trigger in await list_triggers(conn, tenant_id=acme)}
     assert found == {workflow.id: False, job_type.id: True}
     await save_workflow(conn, document, actor=DANA, tenant_id=acme)
     assert (await find_trigger(conn, workflow.id)).target_exists

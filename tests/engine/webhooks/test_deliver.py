@@ -113,7 +113,7 @@ async def test_a_tenant_gets_its_own_events_from_now_on(conn, tenant):
 
     await deliver_events(conn)
 
-    assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.own"]
+    assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.own"]
 
 
 async def test_a_tenant_that_is_being_removed_stops_no_other(conn, tenant):
@@ -126,7 +126,7 @@ async def test_a_tenant_that_is_being_removed_stops_no_other(conn, tenant):
 
     await deliver_events(conn)
 
-    assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.own"]
+    assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.own"]
     assert await conn.fetchval("select count(*) from atlas.jobs where job_type = 'HTTP_CALL'") == 1
 
 
@@ -138,7 +138,7 @@ async def test_deliveries_are_not_delivered(conn, tenant):
     for _ in range(3):
         await deliver_events(conn)
 
-    types = [one["type"] for one in await deliveries(conn, webhook)]
+    types = [delivery["type"] for delivery in await deliveries(conn, webhook)]
     assert sorted(types) == ["job.created", "webhook.test"]
 
 
@@ -149,11 +149,11 @@ async def test_an_event_that_is_committed_late_is_not_lost(conn, tenant, pool):
             await enqueue(slow, NewJob("x.late", {}, tenant), actor=DANA)
             await enqueue(conn, NewJob("x.early", {}, tenant), actor=DANA)
             await deliver_events(conn)
-            assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.early"]
+            assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.early"]
 
     await deliver_events(conn)
 
-    assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.early", "x.late"]
+    assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.early", "x.late"]
 
 
 async def test_a_crash_before_the_commit_loses_nothing(conn, tenant, monkeypatch):
@@ -202,7 +202,7 @@ async def test_without_a_webhook_nothing_is_read(conn, tenant, pool):
     await enqueue(conn, NewJob("x.first", {}, tenant), actor=DANA)
     await deliver_events(conn)
 
-    assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.first"]
+    assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.first"]
 
 
 async def test_a_webhook_that_was_disabled_gets_nothing_of_that_time(conn, tenant):
@@ -214,7 +214,7 @@ async def test_a_webhook_that_was_disabled_gets_nothing_of_that_time(conn, tenan
 
     await deliver_events(conn)
 
-    assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.seen"]
+    assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.seen"]
 
 
 async def test_a_webhook_that_fails_with_too_many_waiting_is_disabled(conn, tenant, owner, monkeypatch):
@@ -248,4 +248,4 @@ async def test_the_readers_position_survives_an_old_and_a_new_epoch(conn, tenant
     while await deliver_events(conn):
         pass
 
-    assert [one["data"]["job_type"] for one in await deliveries(conn, webhook)] == ["x.work"]
+    assert [delivery["data"]["job_type"] for delivery in await deliveries(conn, webhook)] == ["x.work"]

@@ -58,7 +58,7 @@ async def test_the_secret_is_shown_once(conn, owner):
 async def test_a_wrong_webhook_is_refused(conn, url, events, field):
     with pytest.raises(InvalidInput) as refused:
         await add_webhook(conn, await given_tenant(conn), url, events, actor=DANA)
-    assert [one.field for one in refused.value.errors] == [field]
+    assert [error.field for error in refused.value.errors] == [field]
 
 
 async def test_every_event_has_a_name_that_the_database_gives(conn):

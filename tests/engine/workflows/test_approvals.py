@@ -97,7 +97,7 @@ async def test_approvals_do_not_go_past_what_a_rule_blocks(kit, pool, limit):
 
     results = await asyncio.gather(*(decide(kit, one.id) for one in pending), return_exceptions=True)
 
-    refused = [one for one in results if isinstance(one, Conflict)]
+    refused = [result for result in results if isinstance(result, Conflict)]
     assert (results.count("approved"), len(refused)) == (2, 3)
     assert "Rule 'enough' says block" in str(refused[0])
     states = [(await list_intents(kit.pool, id=one))[0].status for one in asked]
@@ -154,8 +154,8 @@ async def test_a_decision_counts_once(kit):
 
     results = await asyncio.gather(*(decide(kit, asked.id, n % 2 == 0) for n in range(6)), return_exceptions=True)
 
-    assert len([one for one in results if isinstance(one, str)]) == 1
-    assert len([one for one in results if isinstance(one, Conflict)]) == 5
+    assert len([result for result in results if isinstance(result, str)]) == 1
+    assert len([result for result in results if isinstance(result, Conflict)]) == 5
 
 
 async def test_a_decision_is_for_the_input_that_was_seen(kit):

@@ -64,7 +64,7 @@ def with_test_mails(document: Any) -> Any:
 
 
 def example(key: str) -> dict[str, Any]:
-    found = next(one for one in example_workflows() if one["key"] == key)
+    found = next(workflow for workflow in example_workflows() if workflow["key"] == key)
     return with_test_mails(found)
 
 

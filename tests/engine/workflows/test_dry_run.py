@@ -14,7 +14,7 @@ from atlas.engine.workflows.declared.targets import StepTarget, load_targets
 from tests.engine.workflows.kit import APPROVER
 from tests.engine.workflows.test_declared import doc
 
-EXAMPLES = {one["key"]: one for one in example_workflows()}
+EXAMPLES = {workflow["key"]: workflow for workflow in example_workflows()}
 MAIL = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}}
 
 
@@ -108,7 +108,7 @@ def test_what_would_fail_is_found_before_it_does():
     )
 
     assert not found.ok
-    failing = {one.id: [str(error) for error in one.errors] for one in found.steps if one.errors}
+    failing = {step.id: [str(error) for error in step.errors] for step in found.steps if step.errors}
     assert failing == {
         "gone": ["steps[0].with.to: {{ input.nothing }}: there is no 'nothing'"],
         "wrong": ['steps[2].with.to: the value is not of type "string"'],
@@ -123,7 +123,7 @@ def test_what_would_fail_is_found_before_it_does():
 def test_a_document_or_an_input_that_is_refused_is_followed_no_further():
     assert [*map(str, follow({"key": "d"}).errors)] == [*map(str, check_document({"key": "d"}))] != []
     wrong = follow(EXAMPLES["daily-brief"], {"to": 5, "topic": "tea"}, {"none": 1})
-    assert [one.field for one in wrong.errors] == ["outputs.none", "input.to"]
+    assert [error.field for error in wrong.errors] == ["outputs.none", "input.to"]
     assert wrong.steps == []
 
 

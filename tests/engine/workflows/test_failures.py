@@ -230,7 +230,7 @@ async def test_a_fork_whose_step_is_gone_before_it_begins_fails_and_does_nothing
     await kit.tick()
     await kit.work()
 
-    found = [(await list_intents(kit.pool, id=one))[0] for one in forks]
+    found = [(await list_intents(kit.pool, id=fork))[0] for fork in forks]
     assert [one.status for one in found] == ["failed", "failed"]
     assert "has begun anew and has not come to 'work' again" in found[0].reason
     assert f"Run {deleted.id}, which it is forked from, is gone" in found[1].reason

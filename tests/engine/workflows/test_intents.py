@@ -368,4 +368,4 @@ async def test_a_workflow_that_nothing_knows_is_refused_with_names_like_it(kit, 
     assert await list_intents(kit.pool, limit=5) == []
 
     await request_workflows(conn, SYSTEM_TENANT, [known, replace(typo, allow_unknown=True)], requested_by=REQUESTER)
-    assert {one.workflow for one in await list_intents(kit.pool, limit=5)} == {"wf.plain", "wf.plian"}
+    assert {intent.workflow for intent in await list_intents(kit.pool, limit=5)} == {"wf.plain", "wf.plian"}

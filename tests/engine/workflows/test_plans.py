@@ -57,11 +57,11 @@ async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
         await request_workflows(conn, SYSTEM_TENANT, asked, requested_by=REQUESTER)
         await take_intents(conn, "engine")
         jobs = await claim(conn, worker, limit=60)
-        marks = [first_step(one.id, one.attempt) for one in jobs]
+        marks = [first_step(job.id, job.attempt) for job in jobs]
         await record_steps(conn, marks, worker_id=worker.id)
         await record_steps(conn, marks, True, worker_id=worker.id)
         leaving = [
-            Suspension(one.id, one.attempt, SYSTEM_TENANT, "ada", None, [_event_wait(1)], ["paid"]) for one in jobs[:30]
+            Suspension(job.id, job.attempt, SYSTEM_TENANT, "ada", None, [_event_wait(1)], ["paid"]) for job in jobs[:30]
         ]
         begun = [replace(one, stays=True) for one in leaving]
         assert set(await suspend_runs(conn, begun, worker_id=worker.id)) == {"held"}
@@ -69,8 +69,8 @@ async def test_no_hot_verb_of_workflows_scans_a_table(kit, owner, analyzed):
         leaving = [replace(one, waits=[]) for one in leaving]
         assert set(await suspend_runs(conn, leaving, worker_id=worker.id)) == {"held"}
         assert (await publish_event(conn, SYSTEM_TENANT, "paid", {}, actor=REQUESTER)).woken == 30
-        assert len(await load_histories(conn, [one.id for one in jobs[:30]])) == 30
-        await finish(conn, worker, [succeed(one, worker.id, None, "WORKFLOW_COMPLETE") for one in jobs[30:]])
+        assert len(await load_histories(conn, [job.id for job in jobs[:30]])) == 30
+        await finish(conn, worker, [succeed(job, worker.id, None, "WORKFLOW_COMPLETE") for job in jobs[30:]])
 
         await conn.execute("select pg_stat_force_next_flush()")
     assert await scans(owner) == before

@@ -62,7 +62,7 @@ def of_another_kind(steps: list[dict[str, Any]], at: int) -> None:
 
 def doubled(steps: list[dict[str, Any]], at: int) -> None:
     """A step that the code does not have any more."""
-    same = [one for one in steps if one["branch"] == steps[at]["branch"]]
+    same = [step for step in steps if step["branch"] == steps[at]["branch"]]
     for one in same:
         if one["position"] > steps[at]["position"]:
             one["position"] += 1
@@ -72,9 +72,9 @@ def doubled(steps: list[dict[str, Any]], at: int) -> None:
 def removed(steps: list[dict[str, Any]], at: int) -> None:
     """A step that the code has and the record has not, though later ones are recorded."""
     gone = steps.pop(at)
-    for one in steps:
-        if one["branch"] == gone["branch"] and one["position"] > gone["position"]:
-            one["position"] -= 1
+    for step in steps:
+        if step["branch"] == gone["branch"] and step["position"] > gone["position"]:
+            step["position"] -= 1
 
 
 def plantings() -> Iterator[Any]:

@@ -330,7 +330,7 @@ async def test_branches_go_on_side_by_side_and_are_named_by_their_position(kit):
 async def test_a_gather_waits_for_all_and_retry_runs_every_failed_branch_again(kit):
     run = await kit.run("wf.fan_fails")
     assert run.error["message"] == "Step 'b' failed: b is bad"
-    assert [one["branch"] for one in run.error["steps"]] == ["fan[1]/", "fan[2]/"]
+    assert [step["branch"] for step in run.error["steps"]] == ["fan[1]/", "fan[2]/"]
 
     calls["cured"] = 1
     async with kit.pool.acquire() as conn:

@@ -56,7 +56,11 @@ ADAPTERS = {
     "stripe": (StripeServer, stripe_on, lambda server: len(server.charges)),
     "s3": (S3Server, s3_on, lambda server: len(server.objects)),
     "resend": (ResendServer, resend_on, lambda server: len(server.mails)),
-    "graph": (GraphServer, graph_on, lambda server: sum(not one["isDraft"] for one in server.messages.values())),
+    "graph": (
+        GraphServer,
+        graph_on,
+        lambda server: sum(not message["isDraft"] for message in server.messages.values()),
+    ),
     "http": (OrderServer, orders_on, lambda server: len(server.orders)),
 }
 

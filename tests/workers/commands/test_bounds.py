@@ -212,7 +212,9 @@ async def test_detached_processes_end_before_a_job_whose_supervisor_was_killed_h
     async with asyncio.timeout(20):
         while len(left_behind(job_id)) < 3:
             await asyncio.sleep(0.05)
-    [supervisor] = [one for one in psutil.Process().children() if any("supervisor" in word for word in one.cmdline())]
+    [supervisor] = [
+        child for child in psutil.Process().children() if any("supervisor" in word for word in child.cmdline())
+    ]
     supervisor.kill()
     await asyncio.wait_for(running, 20)
 

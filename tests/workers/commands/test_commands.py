@@ -58,7 +58,9 @@ async def test_a_program_does_not_start_when_atlas_went_offline_since_its_job_di
         offline.set()
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="queued")
         attempts = await list_attempts(conn, job_id)
-        assert [(one["status"], one["outcome"], one["pid"]) for one in attempts] == [("canceled", "released", None)]
+        assert [(attempt["status"], attempt["outcome"], attempt["pid"]) for attempt in attempts] == [
+            ("canceled", "released", None)
+        ]
         await switch(conn, online=True, actor=DANA)
         await eventually("select status::text from atlas.jobs where id = $1", job_id, equals="succeeded")
 

@@ -96,7 +96,7 @@ class Post:
 
     async def attempts(self, job_id: UUID) -> list[tuple[str, str | None]]:
         """Status and outcome of every attempt."""
-        return [(str(one["status"]), one["outcome"]) for one in await list_attempts(self.pool, job_id)]
+        return [(str(attempt["status"]), attempt["outcome"]) for attempt in await list_attempts(self.pool, job_id)]
 
     async def events(self, job_id: UUID) -> list[str]:
         rows = await self.pool.fetch("select action from atlas.audit_log where entity_id = $1 order by id", str(job_id))

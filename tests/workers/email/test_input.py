@@ -130,7 +130,7 @@ async def test_wrong_input_is_refused_with_the_field_and_the_reason(post, input,
     with pytest.raises(InvalidInput) as refused:
         await post.enqueue(input)
 
-    assert any(one.field == field and reason in one.reason for one in refused.value.errors), refused.value.errors
+    assert any(error.field == field and reason in error.reason for error in refused.value.errors), refused.value.errors
 
 
 async def test_a_mail_of_more_than_three_mebibytes_is_refused(post):
@@ -141,7 +141,7 @@ async def test_a_mail_of_more_than_three_mebibytes_is_refused(post):
     with pytest.raises(InvalidInput) as refused:
         await post.enqueue({**fits, "attachments": fits["attachments"] * 2})
 
-    assert [str(one) for one in refused.value.errors] == ["attachments: brings the mail to more than 3 MiB"]
+    assert [str(error) for error in refused.value.errors] == ["attachments: brings the mail to more than 3 MiB"]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_bytes_are_counted_not_characters(wrong, received):
     with pytest.raises(ValidationError) as refused:
         EmailInput.model_validate({**MAIL, **wrong})
 
-    assert [str(one) for one in field_errors(refused.value)] == [received]
+    assert [str(error) for error in field_errors(refused.value)] == [received]
 
 
 @pytest.mark.parametrize("alias", ["EMAIL_SEND", "EMAILSEND", "email_send"])

@@ -168,7 +168,7 @@ async def test_a_connection_cut_after_the_request_is_an_unknown_outcome_that_is_
     job = await post.finish(job_id)
     assert job.status == "succeeded"
     assert server.deliveries == {str(job_id): 1}
-    assert [one[1] for one in await post.attempts(job_id)] == ["unknown", None]
+    assert [attempt[1] for attempt in await post.attempts(job_id)] == ["unknown", None]
     sent = await post.pool.fetchval("select meta from atlas.audit_log where action = 'EMAIL_SENT'")
     assert ('"found": "provider"' in sent) == delivered
 

@@ -56,7 +56,7 @@ async def test_a_mail_becomes_a_file_that_any_mail_program_reads(post):
     assert job.status == "succeeded", job.error
     path = outbox_folder(post.settings.home) / "system" / f"{job_id}.eml"
     message = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
-    assert [str(one) for one in message["To"].addresses] == [
+    assert [str(address) for address in message["To"].addresses] == [
         "Ada Lovelace <ada@example.com>",
         '"Bücher, Bob" <bob@example.com>',
     ]

@@ -170,7 +170,9 @@ async def test_what_cannot_be_sent_is_refused_when_it_is_enqueued(calls, conn, i
     with pytest.raises(InvalidInput) as refused:
         await enqueue(conn, NewJob("HTTP_CALL", asked), actor=DANA)
 
-    assert [one for one in refused.value.errors if one.field == field and words in one.reason], refused.value.errors
+    assert [error for error in refused.value.errors if error.field == field and words in error.reason], (
+        refused.value.errors
+    )
 
 
 async def test_secrets_are_taken_out_before_any_worker_has_published_the_type(conn, monkeypatch):

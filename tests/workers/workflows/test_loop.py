@@ -53,7 +53,7 @@ async def test_requests_wait_while_atlas_is_offline_and_go_on_when_it_is_back(ki
 
 
 async def test_the_loop_publishes_its_workflows(kit, loop):
-    known = {one.key: one for one in await list_workflows(kit.pool)}
+    known = {workflow.key: workflow for workflow in await list_workflows(kit.pool)}
 
     assert known["wf.typed"].kind == "code"
     assert "item" in known["wf.typed"].input_schema["properties"]
