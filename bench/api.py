@@ -156,7 +156,9 @@ if __name__ == "__main__":
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 100], help="how many jobs a body holds")
-    parser.add_argument("--summary", type=int, metavar="ROWS", help="time GET /jobs/summary over so many jobs instead")
+    parser.add_argument(
+        "--summary", type=int, metavar="ROWS", help="time GET /jobs/summary over this many jobs instead"
+    )
     with contextlib.suppress(KeyboardInterrupt):
         figures = uvloop.run(main(parser.parse_args()))
         sys.stdout.write(json.dumps(figures, indent=2) + "\n")

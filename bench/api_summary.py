@@ -38,7 +38,7 @@ from (
 
 
 async def measure_summary(url: str, rows: int) -> dict[str, Any]:
-    """Make a history of so many jobs and ask for its summary, over HTTP's own path without the network."""
+    """Make a history of this many jobs and ask for its summary, over HTTP's own path without the network."""
     pool = await open_pool(url, size=4)
     async with pool.acquire() as conn:
         await switch(conn, online=True, actor=ME)

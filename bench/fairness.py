@@ -176,7 +176,7 @@ async def turn_ms(server: str, tenants: int, *, jobs: int, slots: int, fair: boo
 
 
 async def blocked_ms(server: str, held: int, keys: int) -> float:
-    """The median of a turn that finishes and claims one job, in ms, behind so many jobs that their keys hold."""
+    """The median of a turn that finishes and claims one job, in ms, behind this many throttled jobs."""
     async with ground(server, "fair") as (pool, url):
         await pool.execute(
             """insert into atlas.job_types (key, concurrency, concurrency_key)

@@ -39,7 +39,7 @@ ROOM = "select current_setting('max_connections')::int - count(*)::int - 20 from
 
 
 async def drain(server: str, *, kept: int, processes: int, jobs: int) -> float:
-    """Jobs a second that these worker processes finish beside so many ended jobs."""
+    """Jobs a second that these worker processes finish beside this many finished jobs."""
     async with ground(server, "scale") as (pool, url):
         await _keep(url, kept)
         await fill(pool, url, jobs)
@@ -54,7 +54,7 @@ async def drain(server: str, *, kept: int, processes: int, jobs: int) -> float:
 
 
 async def enqueue_singly(server: str, *, kept: int, connections: int, jobs: int) -> float:
-    """Jobs a second over so many connections, each of which enqueues one after the other."""
+    """Jobs a second over this many connections, each of which enqueues one after the other."""
     async with ground(server, "scale") as (_pool, url), AsyncExitStack() as stack:
         await _keep(url, kept)
         pool = await stack.enter_async_context(await open_pool(url, size=connections))

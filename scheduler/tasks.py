@@ -90,14 +90,14 @@ class Task:
         self._work = work
         self._tasks = tasks
         self._is_running = False
-        self._wanted_in: float | None = None
+        self._requested_in: float | None = None
         self.name = getattr(work, "__qualname__", repr(work))
         self._failed = RepeatedWarning(log, "a task failed and is repeated")
 
     def run_in(self, seconds: float) -> None:
         """Run again after this time, or before it."""
         if self._is_running:
-            self._wanted_in = seconds if self._wanted_in is None else min(seconds, self._wanted_in)
+            self._requested_in = seconds if self._requested_in is None else min(seconds, self._requested_in)
         # It has no next time while it is paused.
         elif self.job.next_run_time is not None and not self._tasks.is_stopping:
             at = datetime.now(UTC) + timedelta(seconds=seconds)
@@ -115,7 +115,7 @@ class Task:
         current = asyncio.current_task()
         assert current is not None
         self._tasks.running.add(current)
-        self._is_running, self._wanted_in = True, None
+        self._is_running, self._requested_in = True, None
         planned = self.job.next_run_time
         self.job.pause()
         # After APScheduler's own callback, for which this instance runs until then.
@@ -133,7 +133,7 @@ class Task:
         self._tasks.running.discard(ended)
         if planned is not None and not self._tasks.is_stopping:
             now = datetime.now(UTC)
-            at = planned if self._wanted_in is None else min(planned, now + timedelta(seconds=self._wanted_in))
+            at = planned if self._requested_in is None else min(planned, now + timedelta(seconds=self._requested_in))
             self.job.modify(next_run_time=max(at, now))
 
 

@@ -194,7 +194,7 @@ def ensure_fault_command() -> None:
 
 def client_is_current(package: Path) -> bool:
     """True if the client generated into `package` is that of the current `schema.prisma`, split as it is today."""
-    return (package / "client.py").exists() and _read(package / CLIENT_MARK) == _wanted_client()
+    return (package / "client.py").exists() and _read(package / CLIENT_MARK) == _expected_client()
 
 
 def _generate(python: str | Path) -> None:
@@ -208,7 +208,7 @@ def _generate(python: str | Path) -> None:
     run_step("copying Prisma's license", [python, "-c", COPY_LICENSE, str(GENERATED)])
     # Compiled now: where no program may write bytecode, every one would compile it again, for 0.6 s of CPU.
     run_step("compiling the Prisma client", [python, "-m", "compileall", "-q", str(GENERATED)])
-    (GENERATED / CLIENT_MARK).write_text(_wanted_client(), encoding="utf-8")
+    (GENERATED / CLIENT_MARK).write_text(_expected_client(), encoding="utf-8")
 
 
 def run_step(doing: str, argv: Sequence[str | Path], **options: Any) -> None:
@@ -255,7 +255,7 @@ def has_node() -> bool:
     return tuple(numbers) >= OLDEST_NODE
 
 
-def _wanted_client() -> str:
+def _expected_client() -> str:
     return _sha256((ROOT / "schema.prisma").read_bytes() + SPLIT_CLIENT.read_bytes())
 
 

@@ -28,7 +28,7 @@ class SteadyPeer(Protocol):
         """A worker that calls this with the number of each job."""
 
     def enqueuing(self, database_url: str) -> AbstractAsyncContextManager[Enqueue]:
-        """Enqueues so many jobs with the same number in one call."""
+        """Enqueues this many jobs with the same number in one call."""
 
 
 async def work(peer: SteadyPeer, url: str) -> None:

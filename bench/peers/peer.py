@@ -27,7 +27,7 @@ STEPS = 5
 
 # When a producer called, and when the call returned.
 Call: TypeAlias = tuple[float, float]
-# What a worker calls with the number of a job that begins, and what enqueues so many jobs with one number.
+# What a worker calls with the number of a job that begins, and what enqueues a number of jobs with the same number.
 Started: TypeAlias = Callable[[int], None]
 Enqueue: TypeAlias = Callable[[int, int], Awaitable[object]]
 

@@ -137,7 +137,7 @@ async def _announce(document: dict[str, str | None], settings: Settings, first_j
         # It may listen on every address, which is none to connect to.
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.atlas_host, settings.atlas_host)
         async with httpx.AsyncClient(trust_env=False) as client, _progress("starting the programs"):
-            while not await _answers(client, f"{http_address(host, settings.atlas_port)}/healthz"):  # noqa: ASYNC110
+            while not await _responds(client, f"{http_address(host, settings.atlas_port)}/healthz"):  # noqa: ASYNC110
                 await asyncio.sleep(ANSWER_PAUSE)
     lines = [
         f"Atlas is ready on {address}" if address else "Atlas is ready.",
@@ -174,7 +174,7 @@ def _report_failure(announcing: asyncio.Task[None]) -> None:
         log.error("Atlas runs, but could not say that it is ready", reason=str(error) or repr(error))
 
 
-async def _answers(client: httpx.AsyncClient, address: str) -> bool:
+async def _responds(client: httpx.AsyncClient, address: str) -> bool:
     try:
         return (await client.get(address)).is_success
     except httpx.HTTPError:

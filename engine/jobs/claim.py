@@ -209,7 +209,7 @@ async def solo_waits(conn: Connection, job_types: Sequence[str]) -> bool:
 async def find_places(
     conn: Connection, job_types: Sequence[str] | None, *, after: ReadyPlace | None = None, within: float | None = None
 ) -> Places:
-    """Where the ready jobs of these types begin, after a place, as far as that is found within so many seconds.
+    """Where the ready jobs of these types begin, after a place, as far as they are found in this time.
 
     It takes long where dead index entries stand before them.
     """

@@ -109,7 +109,7 @@ class Demand:
         self.hints += 1
 
     def found_too_few(self, *, hints: int) -> None:
-        """A claim that was sent after so many hints did not find all it asked for."""
+        """A claim that was sent after this number of hints did not find all the jobs that it requested."""
         if hints == self.hints:
             self.may_find_jobs = False
 

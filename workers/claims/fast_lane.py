@@ -19,9 +19,9 @@ from atlas.waiting import wait_for
 from atlas.workers.claims.demand import Demand, Request
 from atlas.workers.worker_lease import WorkerLease
 
-# It rests for so many times as long as its last call took, within bounds: a call that was slow once does not delay the
-# jobs of a second. After each that found nothing it rests twice as long: several workers ask for the same job, and one
-# gets it.
+# After a call it rests this many times as long as the call took, within bounds: one slow call does not delay the jobs
+# of a second. After each that found nothing it rests twice as long: several workers ask for the same job, and one gets
+# it.
 RESTS = 10
 MAX_REST_SECONDS = 0.05
 MAX_REST_AFTER_NOTHING_SECONDS = 1.0

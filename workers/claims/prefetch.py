@@ -45,7 +45,7 @@ class Prefetch:
         return int(self._rate * seconds)
 
     def contested(self, tenants: int) -> None:
-        """A claim saw several tenants, and took jobs of so many."""
+        """A claim saw several tenants, and took jobs of this number of tenants."""
         self._contested_until = time.monotonic() + CONTEST_SECONDS
         self._tenants = max(tenants, TENANTS_KEPT * self._tenants)
 

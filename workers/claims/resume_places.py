@@ -111,7 +111,7 @@ class ResumePlaces:
         self._hints = 0
         self._hinted: dict[_Key, int] = {}
         self._all_hinted: int | None = 0
-        # The first claim of those in a row that found too little had heard so many.
+        # How many hints came before the first of the latest claims in a row that found too few jobs.
         self._hints_before = 0
         # Types and tenants of the jobs that were claimed lately, and when.
         self._recent: dict[tuple[str, UUID], float] = {}
@@ -133,7 +133,7 @@ class ResumePlaces:
         return Resume(orjson.dumps(resume).decode(), since, limited, self._hints, is_part)
 
     def returned(self, sent: Resume, turn: TurnResult, *, asked: int) -> None:
-        """Go on behind what a claim brought that asked for so many jobs."""
+        """Continue behind the jobs that a claim returned which had requested `asked`."""
         if not self.are_used:
             self._sample(turn)
             self._slow_claims = max(0.0, self._slow_claims + (1 if turn.is_slow else -1 / FAST_PER_SLOW))

@@ -90,7 +90,7 @@ class Smtp:
 
 
 class _Connections:
-    """Connections to the server, at most so many, each kept for some seconds after a mail for the next one."""
+    """A limited number of connections to the server, each kept for some seconds after a mail for the next one."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -43,7 +43,7 @@ NOT_IDEMPOTENT = ("POST", "PATCH")
 UNCERTAIN = (302, 303, 408, 409)
 # The server wants no more of these: its webhook is disabled.
 GONE = 410
-# Of the deliveries to a webhook that fails, so many are tried at a time: a dead server must not occupy a worker.
+# How many deliveries to a failing webhook are tried at a time: a dead server must not occupy a worker.
 MAX_CONCURRENT_RETRIES = 2
 RETRY_SECONDS = 30.0
 # Of each part; the job's own timeout is for the whole.
