@@ -13,7 +13,7 @@ from atlas.engine.jobs.actions.retry import retry_now
 from atlas.engine.jobs.new_jobs.new_job import SYSTEM_TENANT
 from atlas.settings import Settings
 from atlas.workers.worker import Worker, WorkerOptions
-from tests.support import DANA, PROOF, some
+from tests.support import DANA, PROOF, some, until
 from tests.workers.email.given import MAIL
 from tests.workers.email.server import Play
 
@@ -74,9 +74,24 @@ async def test_two_buckets_are_both_respected_and_never_deadlock(pool):
     found = await asyncio.gather(*(take(number) for number in range(MANY)))
 
     for name, per_minute in buckets.items():
-        times = sorted(one for one, chosen in found if name in chosen)
+        times = sorted(slot for slot, chosen in found if name in chosen)
         for nth, one in enumerate(times[per_minute:]):
             assert one - times[nth] >= timedelta(seconds=59.99)
+
+
+async def test_two_mails_that_are_the_first_of_their_buckets_do_not_wait_for_each_other(pool):
+    async with pool.acquire() as first, pool.acquire() as second:
+        async with first.transaction():
+            await first.fetchval("select atlas.mail_slot('{a}', '{30}')")
+            other = asyncio.create_task(second.fetchval("select atlas.mail_slot('{b,a}', '{7,30}')"))
+            await until(lambda: is_waiting(pool, second))
+            await first.fetchval("select atlas.mail_slot('{b}', '{7}')")
+        assert await other is not None
+
+
+async def is_waiting(pool, conn) -> bool:
+    """Whether the statement of this connection waits for a lock."""
+    return await pool.fetchval("select cardinality(pg_blocking_pids($1)) > 0", conn.get_server_pid())
 
 
 @pytest.mark.parametrize("provider", ["microsoft", "resend"])

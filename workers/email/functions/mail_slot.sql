@@ -7,8 +7,8 @@ set search_path from current as $$
 declare
   slot timestamptz;
 begin
-  insert into mail_pace (bucket, next_at) select b, '-infinity' from unnest(p_buckets) b on conflict do nothing;
-  -- In one order everywhere, so that two mails never wait for each other.
+  -- In one order everywhere, so that two mails never wait for each other, also where a bucket is new.
+  insert into mail_pace (bucket, next_at) select b, '-infinity' from unnest(p_buckets) b order by b on conflict do nothing;
   perform from mail_pace where bucket = any (p_buckets) order by bucket for update;
   select greatest(clock_timestamp(), max(m.next_at - (b.burst - 1) * (interval '1 minute' / (u.per_minute - b.burst + 1)::float8)))
   into slot
