@@ -237,7 +237,7 @@ async def test_what_keeps_atlas_from_saying_that_it_is_ready_is_logged(tmp_path,
     async def broken(*_: object) -> bool:
         raise RuntimeError("the proxy of this machine is broken")
 
-    monkeypatch.setattr("atlas.cli.programs.up._answers", broken)
+    monkeypatch.setattr("atlas.cli.programs.up._responds", broken)
     # A logger that was used before a test keeps where it writes.
     monkeypatch.setattr("atlas.cli.programs.up.log", structlog.get_logger("up"))
     port = free_port("127.0.0.1")
@@ -272,7 +272,7 @@ async def test_a_start_that_takes_long_is_not_silent(tmp_path, database_url, mon
 
     monkeypatch.setattr("atlas.cli.programs.up.PROGRESS_SECONDS", 0.01)
     monkeypatch.setattr("atlas.cli.programs.up.open_atlas", slowly)
-    monkeypatch.setattr("atlas.cli.programs.up._answers", not_yet)
+    monkeypatch.setattr("atlas.cli.programs.up._responds", not_yet)
     # A logger that was used before a test keeps where it writes.
     monkeypatch.setattr("atlas.cli.programs.up.log", structlog.get_logger("up"))
     settings = load_settings(atlas_home=tmp_path / "home", atlas_port=free_port("127.0.0.1"), database_url=database_url)

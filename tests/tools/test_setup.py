@@ -156,7 +156,7 @@ def test_a_client_is_current_only_for_the_schema_it_was_made_from(checkout):
     assert not setup.client_is_current(package)
 
     (package / "client.py").touch()
-    (package / setup.CLIENT_MARK).write_text(setup._wanted_client())
+    (package / setup.CLIENT_MARK).write_text(setup._expected_client())
     assert setup.client_is_current(package)
 
     (checkout / "schema.prisma").write_text("model Job { id Int }")

@@ -66,7 +66,7 @@ def test_a_run_is_followed_in_its_graph_then_forked_and_compared(site: Site, vis
     assert serious_violations(page) == []
 
     # One lights the other.
-    event(page, "label began report.build").hover()
+    event(page, "label started report.build").hover()
     expect(node(page, "label")).to_have_attribute("data-lit", "true")
     node(page, "weigh").hover()
     expect(event(page, "weigh#3 succeeded")).to_have_attribute("data-lit", "true")
