@@ -178,6 +178,36 @@ def test_every_statement_says_why_it_is_sql():
     assert [str(path.relative_to(ROOT)) for path in statements if "SQL, because " not in header_of(path)] == []
 
 
+# What runs for each job, step, effect or request.
+FREQUENT = (
+    *("enqueue", "enqueue_many", "claim", "turn", "claim_leased", "commit_attempt", "load_runs", "record_steps"),
+    *("begin_effect", "end_effect", "hold_session"),
+)
+# Their words are used when a call is refused, when an approval ends, or for old ids; the planner computes lock_class once.
+SELDOM = {"near_types", "input_fields", "state_digest", "history_tables", "lock_class"}
+
+
+def test_functions_that_run_often_keep_their_plans():
+    """Before Postgres 18 a function in SQL is parsed and planned at each call, unless it becomes part of its caller.
+
+    One with settings never does.
+    """
+    texts = {
+        path.stem: path.read_text()
+        for floor in ARROWS
+        for path in files(ROOT / floor, ".sql")
+        if "functions" in path.parts
+    }
+    reached, left = set[str](), list(FREQUENT)
+    while left:
+        name = left.pop()
+        reached.add(name)
+        left += {called for called in re.findall(r"\b(\w+)\(", texts[name]) if called in texts} - reached
+    assert len(reached) > 50
+    planned_anew = {name for name in reached if re.search(r"language sql\b[^$]*\bset search_path", texts[name])}
+    assert planned_anew == SELDOM
+
+
 def header_of(path: Path) -> str:
     """The comment at the top of a file of SQL, as one line."""
     lines = takewhile(lambda line: line.startswith("--"), path.read_text().splitlines())

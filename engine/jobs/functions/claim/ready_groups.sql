@@ -7,8 +7,10 @@
 create or replace function ready_groups(
   p_types text[], p_after uuid, p_until uuid, p_most int, p_without uuid[], p_first uuid[] default null, out types text[], out tenants uuid[], out tenant_count int,
   out next_types text[], out next_first uuid[]
-) language sql volatile
+) language plpgsql volatile
 set search_path from current as $$
+#variable_conflict use_column
+begin
   with recursive first as materialized (
     select y.job_type, y.nth, coalesce(y.tenant_id, (
       select j.tenant_id from only jobs j
@@ -40,5 +42,6 @@ set search_path from current as $$
     (select coalesce(array_agg(r.job_type order by r.nth), '{}') from first r where r.tenant_id is not null),
     (select coalesce(array_agg(case when r.tenant_id > l.last then r.tenant_id end order by r.nth), '{}')
      from first r, (select coalesce((array_agg(m.tenant_id order by m.tenant_id desc))[1], p_after) as last from found m where m.tenant_nth <= p_most) l where r.tenant_id is not null)
-  from found f where f.tenant_nth <= p_most
-$$;
+  into types, tenants, tenant_count, next_types, next_first
+  from found f where f.tenant_nth <= p_most;
+end $$;

@@ -3,8 +3,10 @@
 create or replace function resume_places(
   p_resume jsonb, p_types text[], p_paused_types text[], p_paused_tenants uuid[], out types text[], out tenants uuid[], out priorities int[], out since timestamptz[],
   out tenant_count int
-) language sql immutable
+) language plpgsql immutable
 set search_path from current as $$
+#variable_conflict use_column
+begin
   with places as (
     select e->>0 as job_type, (e->>1)::uuid as tenant_id, (e->>2)::int as priority, to_timestamp(min((e->>3)::float8)) as since
     from jsonb_array_elements(p_resume->'places') e
@@ -16,5 +18,6 @@ set search_path from current as $$
   select coalesce(array_agg(s.job_type order by s.tenant_id), '{}'), coalesce(array_agg(s.tenant_id order by s.tenant_id), '{}'),
     coalesce(array_agg(s.priority order by s.tenant_id), '{}'), coalesce(array_agg(s.since order by s.tenant_id), '{}'),
     count(distinct s.tenant_id)::int
-  from served s where s.priority is null or not s.has_all
-$$;
+  into types, tenants, priorities, since, tenant_count
+  from served s where s.priority is null or not s.has_all;
+end $$;

@@ -1,5 +1,3 @@
--- How many bytes a job's input may have.
+-- How many bytes a job's input may have. Becomes a part of the statement, as is_ready. Called by enqueue.
 create or replace function input_limit(job_type text) returns int language sql immutable parallel safe
-set search_path from current as $$
-  select case when canonical_type(job_type) = 'EMAIL_SEND' then 3 * 1024 * 1024 else 256 * 1024 end
-$$;
+return case when canonical_type(job_type) = 'EMAIL_SEND' then 3 * 1024 * 1024 else 256 * 1024 end;

@@ -3,8 +3,9 @@
 -- Called by engine/jobs/explain/sql/explain.sql, engine/hosts/sql/leased_job.sql, engine/sql/retries.sql and claim_leased. The view
 -- shown_jobs says the same: it is older than every function.
 create or replace function retries_of(job_type text, max_retries int, retries_chosen boolean) returns int
-language sql stable parallel safe
+language plpgsql stable parallel safe
 set search_path from current as $$
-  select case when retries_of.retries_chosen then retries_of.max_retries
-    else coalesce((select y.max_retries from job_types y where y.key = retries_of.job_type), retries_of.max_retries) end
-$$;
+begin
+  return case when retries_of.retries_chosen then retries_of.max_retries
+    else coalesce((select y.max_retries from job_types y where y.key = retries_of.job_type), retries_of.max_retries) end;
+end $$;
