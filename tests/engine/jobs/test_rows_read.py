@@ -196,3 +196,21 @@ async def test_a_claim_among_many_types_asks_each_of_them_about_once(conn):
         read = {name: entries - before.get(name, 0) for name, entries in await conn.fetch(READ)}
     assert len(claimed) == 120
     assert read["jobs_ready_by_tenant"] <= 400
+
+
+SMALL_TENANTS = """
+insert into atlas.jobs (id, tenant_id, job_type)
+select atlas.new_id(), md5((n / 10)::text)::uuid, 'few ' || n % 5 from generate_series(0, 1999) n
+"""
+
+
+async def test_a_claim_looks_at_few_more_tenants_than_have_the_jobs_it_asks_for(conn):
+    """Each tenant has two jobs of each of five types. The first look finds the jobs of three tenants."""
+    await conn.execute(SMALL_TENANTS)
+    worker = await given_worker(conn, *(f"few {n}" for n in range(5)))
+    async with conn.transaction():
+        before = dict(await conn.fetch(READ))
+        claimed = await claim(conn, worker, limit=50)
+        read = {name: entries - before.get(name, 0) for name, entries in await conn.fetch(READ)}
+    assert len(claimed) == 50
+    assert read["jobs_ready_by_tenant"] <= 120

@@ -87,8 +87,8 @@ begin
     looked_at := groups.next_types;
     firsts := groups.next_first;
     exit when saw_all or seen >= 64 or cardinality(picked) >= p_limit;
-    -- These few had little.
-    max_tenants := least(4 * max_tenants, 64 - seen);
+    -- These few had little: as many more as have what is missing, if they have as much each.
+    max_tenants := least(4 * max_tenants, 64 - seen, 1 + (p_limit - cardinality(picked)) * seen / greatest(1, cardinality(picked)));
   end loop;
   if saw_all or not contested then
     p_after := null;
