@@ -26,15 +26,26 @@ from tests.engine.jobs.given import (
 )
 
 
-async def test_higher_priority_comes_first_and_age_decides_between_equals(conn):
+@pytest.mark.parametrize("types", [["report.build"], ["report.build", "report.send"]], ids=["one type", "two types"])
+async def test_higher_priority_comes_first_and_age_decides_between_equals(conn, types):
     low = await given_job(conn, priority=-1)
     first = await given_job(conn, priority=5)
     second = await given_job(conn, priority=5)
     high = await given_job(conn, priority=9)
-    worker = await given_worker(conn, "report.build")
+    worker = await given_worker(conn, *types)
 
     taken = [(await claim(conn, worker, limit=1))[0].id for _ in range(4)]
     assert taken == [high, first, second, low]
+
+
+async def test_a_claim_passes_over_what_another_one_has_locked_of_the_only_type_with_jobs(pool, conn):
+    jobs = [await given_job(conn) for _ in range(5)]
+    worker = await given_worker(conn, "report.build", "report.send")
+    async with pool.acquire() as other, other.transaction():
+        first = await claim(other, worker, limit=2)
+        second = await claim(conn, worker, limit=2)
+    third = await claim(conn, worker, limit=2)
+    assert [[job.id for job in claimed] for claimed in (first, second, third)] == [jobs[:2], jobs[2:4], jobs[4:]]
 
 
 async def test_a_claim_starts_the_job_under_its_worker(conn):

@@ -78,9 +78,18 @@ begin
     end if;
     contested := contested or p_fair and groups.tenant_count > 1;
     if groups.tenant_count > 0 then
-      select * into of_these from pick_groups(groups.types, groups.tenants, null, null, p_limit - cardinality(picked), contested);
-      picked := picked || of_these.picked;
-      has_more := has_more or of_these.has_more;
+      if cardinality(groups.types) = 1 and not contested then
+        -- Nothing to share out or to merge: in a queue that is nearly empty, most claims find one group.
+        picked := picked || array(
+          select j.ctid from only jobs j
+          where is_ready(j)
+            and j.job_type = groups.types[1] and j.tenant_id = groups.tenants[1]
+          order by j.priority desc, j.created_at limit p_limit - cardinality(picked) for update skip locked);
+      else
+        select * into of_these from pick_groups(groups.types, groups.tenants, null, null, p_limit - cardinality(picked), contested);
+        picked := picked || of_these.picked;
+        has_more := has_more or of_these.has_more;
+      end if;
       p_after := groups.tenants[cardinality(groups.tenants)];
       seen := seen + groups.tenant_count;
     end if;
