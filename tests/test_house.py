@@ -183,7 +183,7 @@ FREQUENT = (
     *("enqueue", "enqueue_many", "claim", "turn", "claim_leased", "commit_attempt", "load_runs", "record_steps"),
     *("begin_effect", "end_effect", "hold_session"),
 )
-# Their words are used when a call is refused, when an approval ends, or for old ids; the planner computes lock_class once.
+# Called when a request is refused, when an approval ends, or for old ids. The planner computes lock_class once.
 SELDOM = {"near_types", "input_fields", "state_digest", "history_tables", "lock_class"}
 
 
